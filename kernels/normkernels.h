@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* normkernels: the normalisation kernels of Transformers, forward and
+ * backward, in f32, bf16 and f16, for the instruction sets of the CPU at hand.
+ *
+ * Operands
+ *   Row operands are [rows, hidden] matrices (a [B, T, D] tensor is B*T rows of
+ *   D); rows lie `*_ld` elements apart, 0 meaning `hidden`. Their type is the
+ *   kernel's dtype: float, or the 16 bits of a bfloat16 or IEEE half.
+ *   Column operands (gamma, beta, gamma2) are [hidden], in the kernel's dtype
+ *   or, with NK_PARAMS_F32, in float. Each may be absent (NULL): an absent
+ *   gamma is ones, an absent beta zeros, bit for bit.
+ *   mean, rstd, rstd2 are [rows]; dgamma, dbeta, dgamma2 are [hidden]; dalpha
+ *   is one number. All of these are always float.
+ *   Pointers need the alignment of their element only; 64 bytes is fastest.
+ *
+ * What every kernel promises (u = 2^-23, algorithm `default`, finite rows)
+ *   |error| <= 8u * max(|y|, |gamma|, |beta|, 1), for the Sandwich forms with
+ *   |x| and |h| in the max; in bf16 and f16 half a unit of the dtype more.
+ *   A fused kernel normalises h as rounded to the dtype: it equals the unfused
+ *   chain bit for bit on the same ISA.
+ *   A row of zero variance (mean square) normalises to 0, also at eps 0; its
+ *   rstd is then reported as 0 if eps is 0.
+ *   LayerNorm of a row with a NaN or an infinity is NaN throughout. RMSNorm of
+ *   a row with a NaN is NaN throughout, with an infinity NaN there and 0
+ *   elsewhere. Other rows are untouched.
+ *   A row's result depends on that row alone: the same bits whatever the other
+ *   rows, their number, the strides, the alignment and the store mode.
+ *   No byte outside the given rows is read or written.
+ *
+ * What is not promised: the same bits on different ISAs; equal results of
+ * different algorithms; anything for overlaps other than the aliases named.
+ *
+ * The library allocates nothing, prints nothing, has no state but its dispatch
+ * table (set once, thread-safe), and may be called from any thread. Split rows
+ * over threads as you like; backward kernels add into dgamma, dbeta, dgamma2
+ * and dalpha, so each thread brings its own. */
+#ifndef NORMKERNELS_H
+#define NORMKERNELS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define NK_VERSION "0.1.0"
+#define NK_API __attribute__((visibility("default")))
+
+typedef uint16_t nk_bf16; /* the bits of a bfloat16 */
+typedef uint16_t nk_f16;  /* the bits of an IEEE 754 binary16 */
+
+/* The type of the row operands. */
+typedef enum nk_dtype { NK_F32 = 0, NK_BF16 = 1, NK_F16 = 2 } nk_dtype;
+
+/* nk_args.flags */
+enum {
+    NK_EPS_OUTSIDE = 1, /* divide by sqrt(var) + eps, not by sqrt(var + eps) */
+    NK_UNBIASED = 2,    /* LayerNorm: var over hidden - 1 (0 where hidden is 1) */
+    NK_PARAMS_F32 = 4   /* gamma, beta, gamma2 are float, whatever the dtype */
+};
+
+/* nk_args.store: how row outputs are written. Results are the same bits.
+ * AUTO streams past the caches when the row operands of this call exceed half
+ * of `llc_bytes`; STREAM asks for it; either falls back to cached stores where
+ * output rows are not aligned to 64 bytes. */
+enum { NK_STORE_AUTO = 0, NK_STORE_CACHED = 1, NK_STORE_STREAM = 2 };
+
+/* The arguments of every kernel. Set all to zero, set `size`, then what the
+ * kernel takes; an operand or option that it does not take must stay zero.
+ * The struct only ever grows at its end: a kernel refuses a longer one unless
+ * the part that it does not know is zero. */
+typedef struct nk_args {
+    size_t size;   /* sizeof(nk_args) */
+    size_t rows;   /* 0 is success and touches nothing */
+    size_t hidden; /* 0 likewise */
+
+    /* row operands */
+    const void *x;        /* the residual stream, or the input of a plain norm */
+    const void *residual; /* what the sublayer adds to it */
+    const void *dy;       /* backward: the gradient of y */
+    const void *dh;       /* backward: the gradient on the straight path */
+    void *y;
+    void *h;
+    void *dx;
+    void *dresidual;
+
+    /* column operands */
+    const void *gamma;
+    const void *beta;
+    const void *gamma2; /* of the second norm of a Sandwich */
+
+    /* statistics: written by forward kernels if wanted, read by backward
+     * kernels if given (as exact), else computed */
+    float *mean;
+    float *rstd;
+    float *rstd2; /* of the second norm of a Sandwich */
+
+    /* backward: sums over rows are ADDED into these */
+    float *dgamma;
+    float *dbeta;
+    float *dgamma2;
+    float *dalpha;
+
+    /* elements from one row to the next; 0 is `hidden` */
+    size_t x_ld;
+    size_t residual_ld;
+    size_t dy_ld;
+    size_t dh_ld;
+    size_t y_ld;
+    size_t h_ld;
+    size_t dx_ld;
+    size_t dresidual_ld;
+
+    float eps;          /* >= 0, finite */
+    float alpha;        /* deepnorm: the weight of x; dyt: tanh(alpha * x) */
+    float gamma_offset; /* added to gamma and gamma2 (Gemma: 1) */
+    float fraction;     /* prmsnorm: mean square over the first ceil(fraction * hidden) */
+
+    uint32_t flags; /* NK_EPS_OUTSIDE | ... */
+    uint32_t store; /* NK_STORE_* */
+
+    size_t llc_bytes;     /* this thread's share of the last-level cache;
+                             0: what the library itself found */
+    uint32_t *store_used; /* if given, receives NK_STORE_CACHED or _STREAM */
+} nk_args;
+
+/* 0 is success. Anything else names what is wrong and with which operand;
+ * nothing was written then. */
+typedef int nk_status;
+#define NK_OK 0
+
+/* A sentence for a status, "x: required, but NULL" for instance. Never NULL. */
+NK_API const char *nk_status_text(nk_status status);
+
+typedef nk_status (*nk_function)(const nk_args *args);
+
+/* ---- Choosing a kernel ------------------------------------------------- */
+
+/* The best kernel for this CPU, or the one that is named. `op` and `dtype` as
+ * listed below; `algorithm` NULL is "default"; `isa` NULL is the best of this
+ * CPU (and of NORMKERNELS_ISA). NULL if there is none that runs here: then
+ * *why, if wanted, is a text that lists what there is. */
+NK_API nk_function nk_find(const char *op, const char *algorithm, const char *dtype,
+                           const char *isa, const char **why);
+
+/* The environment variable NORMKERNELS_ISA=scalar|avx2|avx512|neon makes that
+ * ISA the only one. NULL if it is unset or valid, else a text that says what
+ * is wrong and lists what there is; every kernel then refuses to run. */
+NK_API const char *nk_isa_error(void);
+
+/* ---- Providers ---------------------------------------------------------
+ * A provider is a shared object that exports nk_provider_v1. libnormkernels.so
+ * is one; anyone's kernels can be another. */
+
+typedef struct nk_kernel {
+    const char *op;          /* "rmsnorm" */
+    const char *algorithm;   /* "default" */
+    const char *dtype;       /* "f32" "bf16" "f16" */
+    const char *isa;         /* "avx512" */
+    const char *unavailable; /* NULL, or why it cannot run on this machine */
+    nk_function function;
+} nk_kernel;
+
+typedef struct nk_provider {
+    uint32_t abi;         /* 1 */
+    uint32_t kernel_size; /* sizeof(nk_kernel) */
+    const char *name;     /* "normkernels" */
+    const char *version;
+    const char *build; /* compiler, flags, commit: free text */
+    const char *error; /* NULL, or why nothing can be used as configured */
+    const nk_kernel *kernels;
+    size_t count;
+    const char *(*status_text)(nk_status status); /* may be NULL */
+} nk_provider;
+
+NK_API const nk_provider *nk_provider_v1(void);
+typedef const nk_provider *(*nk_provider_entry)(void);
+
+/*@TYPED@*/
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The oracle: every op in plain float64, as exact as the promise needs it.
+ * Slow, simple, without vector code; it shares nothing with the kernels but
+ * the argument struct. */
+#ifndef NK_REFERENCE_H
+#define NK_REFERENCE_H
+
+#include "catalog.h"
+
+/* One result of the oracle: what is right, and the scale that the promise
+ * measures errors by (max(|y|, |gamma|, |beta|, 1) and so on). */
+typedef struct nk_expected {
+    double *value;
+    double *scale;
+} nk_expected;
+
+/* Computes the outputs of `op` on the operands of args (whose own outputs are
+ * neither read nor written; what is added to a gradient starts at 0). Only
+ * those of expected[NK_OPERAND_...] with a value pointer are computed; each is
+ * dense, [rows, hidden] or as its shape says. */
+void nk_reference(int op, nk_dtype dtype, const nk_args *args, nk_expected expected[NK_OPERANDS]);
+
+/* The error of `got` in units u = 2^-23 of the promise's scale: 0 when right
+ * (NaN for NaN and equal infinities are right), infinite when one of them is
+ * not finite and they differ. For 16-bit results the half unit that rounding
+ * to the dtype may cost is taken off first. Not above 8 is the promise. */
+double nk_error(double got, double expected, double scale, nk_dtype dtype);
+
+#endif
