@@ -21,9 +21,11 @@ typedef struct nk_expected {
 void nk_reference(int op, nk_dtype dtype, const nk_args *args, nk_expected expected[NK_OPERANDS]);
 
 /* The error of `got` in units u = 2^-23 of the promise's scale: 0 when right
- * (NaN for NaN and equal infinities are right), infinite when one of them is
- * not finite and they differ. For 16-bit results the half unit that rounding
- * to the dtype may cost is taken off first. Not above 8 is the promise. */
+ * (NaN for NaN and equal infinities are right), infinite when only one is NaN
+ * or only `expected` infinite. For 16-bit results the half unit that rounding
+ * to the dtype may cost is taken off first, and a bf16 zero stands for whatever
+ * is under the smallest normal. An infinite result stands for the numbers that
+ * round to it. Not above 8 is the promise. */
 double nk_error(double got, double expected, double scale, nk_dtype dtype);
 
 #endif
