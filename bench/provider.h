@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Providers of kernels: shared objects that export nk_provider_v1. All are
+ * loaded by dlopen into a scope of their own, ours too: linked, two builds
+ * with equal symbol names would end up running the same code. */
+#ifndef NB_PROVIDER_H
+#define NB_PROVIDER_H
+
+#include "normkernels.h"
+#include "options.h"
+
+typedef struct nb_provider {
+    const char *label; /* its name, or its path where two have one name */
+    char *path;
+    void *handle;
+    const nk_provider *table;
+} nb_provider;
+
+typedef struct nb_providers {
+    nb_provider *items;
+    size_t count;
+} nb_providers;
+
+/* Loads what --provider names (paths of shared objects, and "normkernels" for
+ * ours); ours alone if nothing is named. Returns NB_OK, or a status after a
+ * message: NB_USAGE for a file that is not there or a configuration that the
+ * provider refuses, NB_FAILED for one that is no provider. */
+int nb_providers_load(const nb_names *wanted, nb_providers *providers);
+void nb_providers_unload(nb_providers *providers);
+
+/* One provider from a file. `table` is checked: its abi, its kernel_size, and
+ * that no name in it is NULL. */
+int nb_provider_open(const char *path, nb_provider *provider);
+
+/* Whether these are our own kernels, to which the library's promise applies. */
+bool nb_provider_is_ours(const nb_provider *provider);
+
+/* A sentence for a status of this provider's kernels. Never NULL. */
+const char *nb_provider_status_text(const nb_provider *provider, nk_status status);
+
+#endif

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The operands of a call, in one mapped arena.
+ *
+ * Each begins at an offset within a page of its own, fixed by its role: where
+ * y lies a few lines ahead of x modulo 4096, each load of x looks like one of
+ * the stores just made and waits (up to 1.5 times slower). Inputs therefore lie
+ * in the first half of a page, outputs in the second. */
+#ifndef NB_WORKSPACE_H
+#define NB_WORKSPACE_H
+
+#include "catalog.h"
+#include <stdbool.h>
+
+/* What the rows of x (and residual, dy, dh) are like. */
+#define NB_ROW_KINDS(KIND)                                                                         \
+    KIND(NORMAL, "normal")       /* N(0, 1), as near as speed allows */                            \
+    KIND(MEAN, "mean")           /* a mean a thousand times the deviation, and more */             \
+    KIND(CONSTANT, "constant")   /* one value throughout */                                        \
+    KIND(ALTERNATING, "altern.") /* +a -a +a -a */                                                 \
+    KIND(OUTLIER, "outlier")     /* one element a million times the rest */                        \
+    KIND(TINY, "tiny")           /* squares vanish in f32 */                                       \
+    KIND(SUBNORMAL, "subnormal")                                                                   \
+    KIND(HUGE, "huge") /* squares overflow in f32 */                                               \
+    KIND(ZERO, "zero")                                                                             \
+    KIND(INF, "inf") /* every other row holds an infinity, */                                      \
+    KIND(NAN, "nan") /* or a NaN */
+enum nb_row_kind {
+#define NB_KIND(CONSTANT, name) NB_ROWS_##CONSTANT,
+    NB_ROW_KINDS(NB_KIND)
+#undef NB_KIND
+        NB_ROWS_KINDS
+};
+extern const char *const nb_row_kind_names[NB_ROWS_KINDS];
+
+typedef struct nb_workspace_spec {
+    int op;
+    nk_dtype dtype;
+    size_t rows;
+    size_t hidden;
+    uint32_t operands; /* mask of 1 << NK_OPERAND_...; 0: nb_operands_usual */
+    uint32_t flags;    /* nk_args.flags */
+    float eps;
+    float gamma_offset;
+    enum nb_row_kind kind;
+    uint64_t seed;
+    size_t sets; /* of operands, for mode rotate; 0 is 1 */
+} nb_workspace_spec;
+
+typedef struct nb_workspace {
+    nb_workspace_spec spec; /* operands and sets filled in */
+    nk_args *args;          /* [sets], ready for a kernel */
+    size_t set_bytes;       /* of one set's operands: the working set */
+    unsigned char *arena;
+    size_t arena_bytes;
+} nb_workspace;
+
+/* The operands that a call usually has: the required ones, parameters and h;
+ * no statistics. */
+uint32_t nb_operands_usual(int op);
+/* All that the op can take. */
+uint32_t nb_operands_all(int op);
+
+/* Bytes of one set's operands, without mapping anything; 0 if that overflows. */
+size_t nb_workspace_bytes(const nb_workspace_spec *spec);
+
+/* Maps and fills. The same seed gives the same numbers, whatever the variant;
+ * inputs are never zero (but for NB_ROWS_ZERO); outputs are touched. NB_OK, or
+ * NB_MACHINE after a message. */
+int nb_workspace_create(nb_workspace *workspace, const nb_workspace_spec *spec);
+void nb_workspace_free(nb_workspace *workspace);
+
+/* Fills every output with a NaN that no kernel writes by itself, and sums with
+ * zeros: what a kernel leaves out is then seen. */
+void nb_workspace_clear_outputs(nb_workspace *workspace, size_t set);
+
+#endif
