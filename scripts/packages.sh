@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+# Sourced by the other scripts: installs what they need where apt is at hand,
+# elsewhere names it and stops. A need is `probe|Debian package`; the probe is
+# cmd:PROGRAM, pc:PKG_CONFIG_MODULE or file:PATH, so whatever is there already
+# is left alone, however it came.
+
+# shellcheck disable=SC2034  # all of them are used by those that source this
+NEEDS_BUILD=(
+    'cmd:gcc|gcc' 'cmd:g++|g++' 'file:/usr/include/stdio.h|libc6-dev'
+    'cmd:meson|meson' 'cmd:ninja|ninja-build' 'cmd:pkg-config|pkg-config' 'cmd:git|git'
+    'pc:hwloc|libhwloc-dev' 'pc:sleef|libsleef-dev' 'pc:benchmark|libbenchmark-dev'
+    'pc:cmocka|libcmocka-dev' 'pc:libcjson|libcjson-dev'
+)
+# shellcheck disable=SC2034
+NEEDS_CLANG=('cmd:clang|clang' 'cmd:clang-format-14|clang-format-14')
+# shellcheck disable=SC2034
+NEEDS_X86_EMULATION=('cmd:qemu-x86_64-static|qemu-user-static')
+# shellcheck disable=SC2034
+NEEDS_AARCH64=(
+    'cmd:qemu-aarch64-static|qemu-user-static'
+    'cmd:aarch64-linux-gnu-gcc|gcc-aarch64-linux-gnu'
+    'cmd:aarch64-linux-gnu-g++|g++-aarch64-linux-gnu'
+    'file:/usr/aarch64-linux-gnu/include/stdio.h|libc6-dev-arm64-cross'
+    'file:/usr/lib/aarch64-linux-gnu/pkgconfig/hwloc.pc|libhwloc-dev:arm64'
+    'file:/usr/lib/aarch64-linux-gnu/pkgconfig/sleef.pc|libsleef-dev:arm64'
+    'file:/usr/lib/aarch64-linux-gnu/pkgconfig/benchmark.pc|libbenchmark-dev:arm64'
+    'file:/usr/lib/aarch64-linux-gnu/pkgconfig/cmocka.pc|libcmocka-dev:arm64'
+    'file:/usr/lib/aarch64-linux-gnu/pkgconfig/libcjson.pc|libcjson-dev:arm64'
+)
+
+have() {
+    case $1 in
+        cmd:*) command -v "${1#cmd:}" >/dev/null ;;
+        pc:*) pkg-config --exists "${1#pc:}" 2>/dev/null ;;
+        file:*) [ -e "${1#file:}" ] ;;
+    esac
+}
+
+# Fills `missing` with the packages of the given needs that are not there.
+find_missing() {
+    local need
+    missing=()
+    for need in "$@"; do
+        have "${need%|*}" || missing+=("${need#*|}")
+    done
+}
+
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then
+        "$@"
+    else
+        sudo "$@"
+    fi
+}
+
+# need_packages NEED...: returns once all of them are there, or ends the script.
+need_packages() {
+    find_missing "$@"
+    [ ${#missing[@]} -eq 0 ] && return
+    if ! command -v apt-get >/dev/null; then
+        printf '%s: this system has no apt-get. Please install what it calls these Debian packages, then run this again:\n  %s\n' \
+            "$0" "${missing[*]}" >&2
+        exit 3
+    fi
+    if [ "$(id -u)" -ne 0 ] && ! command -v sudo >/dev/null; then
+        printf '%s: not root and no sudo. Please run as root:\n  apt-get install %s\n' \
+            "$0" "${missing[*]}" >&2
+        exit 3
+    fi
+    printf 'Installing by apt-get: %s\n' "${missing[*]}"
+    case " ${missing[*]}" in
+        *:arm64*) as_root dpkg --add-architecture arm64 ;;
+    esac
+    install_missing || {
+        printf '%s: apt-get could not install: %s\n' "$0" "${missing[*]}" >&2
+        exit 3
+    }
+    find_missing "$@"
+    [ ${#missing[@]} -eq 0 ] || {
+        printf '%s: installed, but still not found: %s\n' "$0" "${missing[*]}" >&2
+        exit 3
+    }
+}
+
+# The output is of interest only when it fails.
+install_missing() {
+    local log status=0
+    log=$(mktemp)
+    {
+        as_root apt-get -o DPkg::Lock::Timeout=300 update &&
+            as_root env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 \
+                install --yes --no-install-recommends "${missing[@]}"
+    } </dev/null >"$log" 2>&1 || status=$?
+    [ $status -eq 0 ] || tail -n 20 "$log" >&2
+    rm -f "$log"
+    return $status
+}
