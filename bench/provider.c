@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "provider.h"
+#include "program.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* nb_library_directory: where the library is installed, relative to the prefix
+ * or absolute; set by the build. */
+#define OUR_NAME "normkernels"
+#define OUR_FILE "libnormkernels.so"
+
+bool nb_provider_is_ours(const nb_provider *provider)
+{
+    return strcmp(provider->table->name, OUR_NAME) == 0;
+}
+
+const char *nb_provider_status_text(const nb_provider *provider, nk_status status)
+{
+    const char *text =
+        provider->table->status_text ? provider->table->status_text(status) : "no text for it";
+    return text ? text : "no text for it";
+}
+
+/* Our library's file: beside the program in a build tree, else where it is
+ * installed. To be freed. */
+static char *our_path(void)
+{
+    char self[PATH_MAX];
+    const ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (length > 0) {
+        self[length] = '\0';
+        *strrchr(self, '/') = '\0';
+        char *built = nb_format("%s/../kernels/" OUR_FILE, self);
+        if (access(built, F_OK) == 0)
+            return built;
+        free(built);
+        if (NB_LIBRARY_DIRECTORY[0] != '/')
+            return nb_format("%s/../" NB_LIBRARY_DIRECTORY "/" OUR_FILE, self);
+    }
+    return nb_duplicate(NB_LIBRARY_DIRECTORY "/" OUR_FILE);
+}
+
+static int check_table(const char *path, const nk_provider *table)
+{
+    if (!table)
+        return nb_fail(NB_FAILED, "%s: nk_provider_v1 returned no table", path);
+    if (table->abi != 1)
+        return nb_fail(NB_FAILED, "%s: has provider abi %u, this program knows 1", path,
+                       table->abi);
+    if (table->kernel_size != sizeof(nk_kernel))
+        return nb_fail(NB_FAILED, "%s: its nk_kernel has %u bytes, this program's %zu", path,
+                       table->kernel_size, sizeof(nk_kernel));
+    if (!table->name || !table->version || !table->build || !*table->name)
+        return nb_fail(NB_FAILED, "%s: has no name, version or build text", path);
+    if (table->error)
+        return nb_fail(NB_USAGE, "%s: %s", table->name, table->error);
+    if (table->count && !table->kernels)
+        return nb_fail(NB_FAILED, "%s: counts %zu kernels but has no table", path, table->count);
+    for (size_t i = 0; i < table->count; i++) {
+        const nk_kernel *k = &table->kernels[i];
+        if (!k->op || !k->algorithm || !k->dtype || !k->isa)
+            return nb_fail(NB_FAILED, "%s: kernel %zu has no op, algorithm, dtype or isa", path, i);
+        if (!k->unavailable && !k->function)
+            return nb_fail(NB_FAILED, "%s: %s/%s/%s/%s has neither a function nor a reason why",
+                           path, k->op, k->algorithm, k->dtype, k->isa);
+    }
+    return NB_OK;
+}
+
+int nb_provider_open(const char *path, nb_provider *provider)
+{
+    /* A name without a slash would be searched for in the system's folders. */
+    char *absolute = realpath(path, NULL);
+    if (!absolute)
+        return nb_fail(NB_USAGE, "provider %s: %m", path);
+    void *handle = dlopen(absolute, RTLD_NOW | RTLD_LOCAL);
+    free(absolute);
+    if (!handle)
+        return nb_fail(NB_FAILED, "provider %s", dlerror());
+    nk_provider_entry entry = NULL;
+    *(void **)&entry = dlsym(handle, "nk_provider_v1");
+    int status = NB_OK;
+    const nk_provider *table = NULL;
+    if (!entry) {
+        status = nb_fail(NB_FAILED, "%s: is no provider: it does not export nk_provider_v1", path);
+    } else {
+        table = entry();
+        status = check_table(path, table);
+    }
+    if (status != NB_OK) {
+        dlclose(handle);
+        return status;
+    }
+    *provider = (nb_provider){table->name, nb_duplicate(path), handle, table};
+    return NB_OK;
+}
+
+/* Two builds of one library are told apart by their paths. */
+static void label_apart(nb_providers *providers)
+{
+    for (size_t i = 0; i < providers->count; i++)
+        for (size_t j = 0; j < providers->count; j++)
+            if (i != j &&
+                strcmp(providers->items[i].table->name, providers->items[j].table->name) == 0)
+                providers->items[i].label = providers->items[i].path;
+}
+
+static bool is_loaded(const nb_providers *providers, const nk_provider *table)
+{
+    for (size_t i = 0; i < providers->count; i++)
+        if (providers->items[i].table == table)
+            return true;
+    return false;
+}
+
+static int load(nb_providers *providers, const char *path)
+{
+    nb_provider provider;
+    const int status = nb_provider_open(path, &provider);
+    if (status != NB_OK)
+        return status;
+    if (is_loaded(providers, provider.table)) { /* the same file by another name */
+        free(provider.path);
+        dlclose(provider.handle);
+        return NB_OK;
+    }
+    providers->items =
+        nb_reallocate(providers->items, (providers->count + 1) * sizeof *providers->items);
+    providers->items[providers->count++] = provider;
+    return NB_OK;
+}
+
+static int load_named(nb_providers *providers, const char *name)
+{
+    if (strcmp(name, OUR_NAME) != 0) {
+        if (!strchr(name, '/') && access(name, F_OK) != 0)
+            return nb_fail(NB_USAGE,
+                           "--provider: there is no '%s'; give the path of a shared object, or "
+                           "%s for our own kernels",
+                           name, OUR_NAME);
+        return load(providers, name);
+    }
+    char *path = our_path();
+    const int status = load(providers, path);
+    free(path);
+    return status;
+}
+
+int nb_providers_load(const nb_names *wanted, nb_providers *providers)
+{
+    *providers = (nb_providers){0};
+    int status = wanted->count ? NB_OK : load_named(providers, OUR_NAME);
+    for (size_t i = 0; i < wanted->count && status == NB_OK; i++)
+        status = load_named(providers, wanted->items[i]);
+    if (status == NB_OK)
+        label_apart(providers);
+    else
+        nb_providers_unload(providers);
+    return status;
+}
+
+void nb_providers_unload(nb_providers *providers)
+{
+    for (size_t i = 0; i < providers->count; i++) {
+        free(providers->items[i].path);
+        dlclose(providers->items[i].handle);
+    }
+    free(providers->items);
+    *providers = (nb_providers){0};
+}
