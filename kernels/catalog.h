@@ -105,6 +105,19 @@ double nk_call_flops(const nk_algorithm_info *algorithm, const nk_args *args);
  * `out` with all of them: strides resolved, the store mode decided. */
 nk_status nk_args_check(int op, nk_dtype dtype, const nk_args *args, nk_args *out);
 
+/* The default kernel for this CPU. */
+nk_status nk_call(int op, nk_dtype dtype, const nk_args *args);
+
+/* prmsnorm: ceil(fraction * hidden), the product as float gives it (0.1f of 10
+ * is 1), at least 1. */
+static inline size_t nk_partial_count(float fraction, size_t hidden)
+{
+    const float product = fraction * (float)hidden;
+    size_t count = (size_t)product;
+    count += (float)count < product;
+    return count < 1 ? 1 : count > hidden ? hidden : count;
+}
+
 /* Numbers of 16-bit dtypes, exact, one rounding (to nearest, ties to even). */
 float nk_to_float(const void *p, size_t i, nk_dtype dtype);
 void nk_from_float(void *p, size_t i, nk_dtype dtype, float value);

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What this CPU can do. Detection is a pure function of what the hardware
+ * says, so that every kind of CPU can be tested on any. */
+#ifndef NK_CPU_H
+#define NK_CPU_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    NK_FEATURE_AVX2 = 1, /* each of these only with the operating */
+    NK_FEATURE_FMA = 2,  /* system's consent to its registers */
+    NK_FEATURE_F16C = 4,
+    NK_FEATURE_AVX512F = 8,
+    NK_FEATURE_AVX512BW = 16,
+    NK_FEATURE_AVX512DQ = 32,
+    NK_FEATURE_AVX512VL = 64,
+    NK_FEATURE_AVX512_BF16 = 128,
+    NK_FEATURE_ASIMD = 256
+};
+
+/* The words of CPUID that matter; xcr0 is 0 where OSXSAVE is not set. */
+typedef struct nk_cpuid {
+    uint32_t max_leaf;
+    uint32_t leaf1_ecx;
+    uint32_t leaf7_ebx;
+    uint32_t leaf7_1_eax; /* leaf 7, subleaf 1 */
+    uint64_t xcr0;
+} nk_cpuid;
+
+uint32_t nk_features_x86(const nk_cpuid *cpuid);
+uint32_t nk_features_aarch64(uint64_t hwcap);
+
+/* NULL if an ISA (NK_ISA_...) runs with these features, else what is missing. */
+const char *nk_isa_missing(int isa, uint32_t features);
+
+/* This machine, found once. Sizes are 0 where unknown. */
+typedef struct nk_machine_info {
+    uint32_t features;
+    size_t l1_bytes, l2_bytes, llc_bytes;
+    int isa;               /* the best, or the one that NORMKERNELS_ISA names */
+    const char *isa_error; /* NORMKERNELS_ISA is wrong */
+} nk_machine_info;
+const nk_machine_info *nk_machine(void);
+
+/* Whether NORMKERNELS_ISA leaves this ISA out. */
+int nk_isa_restricted(int isa);
+
+#endif

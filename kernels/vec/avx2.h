@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* AVX2, FMA and F16C: sixteen floats a vec, in two ymm registers. */
+#include "vec.h"
+#include <immintrin.h>
+
+typedef struct vec {
+    __m256 a, b;
+} vec;
+
+NK_INLINE size_t vec_lanes(void)
+{
+    return 16;
+}
+
+NK_INLINE vec vec_set1(float value)
+{
+    return (vec){_mm256_set1_ps(value), _mm256_set1_ps(value)};
+}
+
+NK_INLINE vec vec_zero(void)
+{
+    return (vec){_mm256_setzero_ps(), _mm256_setzero_ps()};
+}
+
+NK_INLINE vec vec_add(vec x, vec y)
+{
+    return (vec){_mm256_add_ps(x.a, y.a), _mm256_add_ps(x.b, y.b)};
+}
+
+NK_INLINE vec vec_sub(vec x, vec y)
+{
+    return (vec){_mm256_sub_ps(x.a, y.a), _mm256_sub_ps(x.b, y.b)};
+}
+
+NK_INLINE vec vec_mul(vec x, vec y)
+{
+    return (vec){_mm256_mul_ps(x.a, y.a), _mm256_mul_ps(x.b, y.b)};
+}
+
+NK_INLINE vec vec_fma(vec x, vec y, vec z)
+{
+    return (vec){_mm256_fmadd_ps(x.a, y.a, z.a), _mm256_fmadd_ps(x.b, y.b, z.b)};
+}
+
+NK_INLINE vec vec_fma_once(vec x, vec y, vec z)
+{
+    return vec_fma(x, y, z);
+}
+
+NK_INLINE float vec_sum(vec v)
+{
+    const __m256 both = _mm256_add_ps(v.a, v.b);
+    __m128 s = _mm_add_ps(_mm256_castps256_ps128(both), _mm256_extractf128_ps(both, 1));
+    s = _mm_add_ps(s, _mm_movehl_ps(s, s));
+    s = _mm_add_ss(s, _mm_movehdup_ps(s));
+    return _mm_cvtss_f32(s);
+}
+
+/* bf16 in the upper halves of 32-bit lanes, the lower halves undefined. */
+NK_INLINE __m256i bf16_round_up_half(__m256 v)
+{
+    const __m256i bits = _mm256_castps_si256(v);
+    const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+    const __m256i rounded =
+        _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7FFF)), odd);
+    const __m256i quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x400000));
+    const __m256 is_nan = _mm256_cmp_ps(v, v, _CMP_UNORD_Q);
+    return _mm256_blendv_epi8(rounded, quiet, _mm256_castps_si256(is_nan));
+}
+
+NK_INLINE __m256i upper_halves(__m256i v)
+{
+    return _mm256_and_si256(v, _mm256_set1_epi32((int)0xFFFF0000));
+}
+
+NK_INLINE vec bf16_split(__m256i elements)
+{
+    return (vec){_mm256_castsi256_ps(_mm256_slli_epi32(elements, 16)),
+                 _mm256_castsi256_ps(upper_halves(elements))};
+}
+
+NK_INLINE __m256i bf16_join(vec v)
+{
+    return _mm256_blend_epi16(_mm256_srli_epi32(bf16_round_up_half(v.a), 16),
+                              bf16_round_up_half(v.b), 0xAA);
+}
+
+NK_INLINE vec f16_widen(__m256i elements)
+{
+    return (vec){_mm256_cvtph_ps(_mm256_castsi256_si128(elements)),
+                 _mm256_cvtph_ps(_mm256_extracti128_si256(elements, 1))};
+}
+
+NK_INLINE __m256i f16_narrow(vec v)
+{
+    return _mm256_set_m128i(_mm256_cvtps_ph(v.b, _MM_FROUND_TO_NEAREST_INT),
+                            _mm256_cvtps_ph(v.a, _MM_FROUND_TO_NEAREST_INT));
+}
+
+NK_INLINE vec widen(__m256i elements, nk_dtype dtype)
+{
+    return dtype == NK_BF16 ? bf16_split(elements) : f16_widen(elements);
+}
+
+NK_INLINE __m256i narrow(vec v, nk_dtype dtype)
+{
+    return dtype == NK_BF16 ? bf16_join(v) : f16_narrow(v);
+}
+
+NK_INLINE vec vec_round(vec v, nk_dtype dtype)
+{
+    if (dtype == NK_F32)
+        return v;
+    if (dtype == NK_BF16)
+        return (vec){_mm256_castsi256_ps(upper_halves(bf16_round_up_half(v.a))),
+                     _mm256_castsi256_ps(upper_halves(bf16_round_up_half(v.b)))};
+    return f16_widen(f16_narrow(v));
+}
+
+/* All ones in the first n of eight lanes. */
+NK_INLINE __m256i first_lanes(size_t n)
+{
+    const __m256i index = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), index);
+}
+
+NK_INLINE vec vec_load(const void *p, size_t i, nk_dtype dtype)
+{
+    if (dtype != NK_F32)
+        return widen(_mm256_loadu_si256((const void *)((const uint16_t *)p + i)), dtype);
+    const float *f = (const float *)p + i;
+    return (vec){_mm256_loadu_ps(f), _mm256_loadu_ps(f + 8)};
+}
+
+NK_INLINE vec vec_load_n(const void *p, size_t i, size_t n, nk_dtype dtype)
+{
+    if (dtype != NK_F32) { /* AVX2 has no masked 16-bit moves */
+        uint16_t elements[16] __attribute__((aligned(32))) = {0};
+        const uint16_t *from = (const uint16_t *)p + i;
+        for (size_t j = 0; j < n; j++)
+            elements[j] = from[j];
+        return widen(_mm256_load_si256((const void *)elements), dtype);
+    }
+    const float *f = (const float *)p + i;
+    const size_t low = n < 8 ? n : 8;
+    return (vec){_mm256_maskload_ps(f, first_lanes(low)),
+                 n > 8 ? _mm256_maskload_ps(f + 8, first_lanes(n - 8)) : _mm256_setzero_ps()};
+}
+
+NK_INLINE vec split_even_odd(vec v)
+{
+    const __m256 even = _mm256_shuffle_ps(v.a, v.b, 0x88), odd = _mm256_shuffle_ps(v.a, v.b, 0xDD);
+    const __m256d e = _mm256_permute4x64_pd(_mm256_castps_pd(even), 0xD8);
+    const __m256d o = _mm256_permute4x64_pd(_mm256_castps_pd(odd), 0xD8);
+    return (vec){_mm256_castpd_ps(e), _mm256_castpd_ps(o)};
+}
+
+NK_INLINE vec vec_load_as(const void *p, size_t i, nk_dtype from, nk_dtype dtype)
+{
+    const vec v = vec_load(p, i, from);
+    return from == NK_F32 && dtype == NK_BF16 ? split_even_odd(v) : v;
+}
+
+NK_INLINE vec vec_load_as_n(const void *p, size_t i, size_t n, nk_dtype from, nk_dtype dtype)
+{
+    const vec v = vec_load_n(p, i, n, from);
+    return from == NK_F32 && dtype == NK_BF16 ? split_even_odd(v) : v;
+}
+
+NK_INLINE void vec_store(void *p, size_t i, vec v, nk_dtype dtype)
+{
+    if (dtype != NK_F32) {
+        _mm256_storeu_si256((void *)((uint16_t *)p + i), narrow(v, dtype));
+        return;
+    }
+    float *f = (float *)p + i;
+    _mm256_storeu_ps(f, v.a);
+    _mm256_storeu_ps(f + 8, v.b);
+}
+
+NK_INLINE void vec_store_n(void *p, size_t i, size_t n, vec v, nk_dtype dtype)
+{
+    if (dtype != NK_F32) {
+        uint16_t elements[16] __attribute__((aligned(32)));
+        _mm256_store_si256((void *)elements, narrow(v, dtype));
+        uint16_t *to = (uint16_t *)p + i;
+        for (size_t j = 0; j < n; j++)
+            to[j] = elements[j];
+        return;
+    }
+    float *f = (float *)p + i;
+    _mm256_maskstore_ps(f, first_lanes(n < 8 ? n : 8), v.a);
+    if (n > 8)
+        _mm256_maskstore_ps(f + 8, first_lanes(n - 8), v.b);
+}
+
+NK_INLINE void vec_stream(void *p, size_t i, vec v, nk_dtype dtype)
+{
+    if (dtype != NK_F32) {
+        _mm256_stream_si256((void *)((uint16_t *)p + i), narrow(v, dtype));
+        return;
+    }
+    float *f = (float *)p + i;
+    _mm256_stream_ps(f, v.a);
+    _mm256_stream_ps(f + 8, v.b);
+}
+
+NK_INLINE void vec_fence(void)
+{
+    _mm_sfence();
+}

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* AVX-512 F, BW, DQ and VL: thirty-two floats a vec, in two zmm registers. */
+#include "vec.h"
+#include <immintrin.h>
+
+typedef struct vec {
+    __m512 a, b;
+} vec;
+
+NK_INLINE size_t vec_lanes(void)
+{
+    return 32;
+}
+
+NK_INLINE vec vec_set1(float value)
+{
+    return (vec){_mm512_set1_ps(value), _mm512_set1_ps(value)};
+}
+
+NK_INLINE vec vec_zero(void)
+{
+    return (vec){_mm512_setzero_ps(), _mm512_setzero_ps()};
+}
+
+NK_INLINE vec vec_add(vec x, vec y)
+{
+    return (vec){_mm512_add_ps(x.a, y.a), _mm512_add_ps(x.b, y.b)};
+}
+
+NK_INLINE vec vec_sub(vec x, vec y)
+{
+    return (vec){_mm512_sub_ps(x.a, y.a), _mm512_sub_ps(x.b, y.b)};
+}
+
+NK_INLINE vec vec_mul(vec x, vec y)
+{
+    return (vec){_mm512_mul_ps(x.a, y.a), _mm512_mul_ps(x.b, y.b)};
+}
+
+NK_INLINE vec vec_fma(vec x, vec y, vec z)
+{
+    return (vec){_mm512_fmadd_ps(x.a, y.a, z.a), _mm512_fmadd_ps(x.b, y.b, z.b)};
+}
+
+NK_INLINE vec vec_fma_once(vec x, vec y, vec z)
+{
+    return vec_fma(x, y, z);
+}
+
+NK_INLINE float vec_sum(vec v)
+{
+    const __m512 both = _mm512_add_ps(v.a, v.b);
+    const __m256 half =
+        _mm256_add_ps(_mm512_castps512_ps256(both), _mm512_extractf32x8_ps(both, 1));
+    __m128 s = _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
+    s = _mm_add_ps(s, _mm_movehl_ps(s, s));
+    s = _mm_add_ss(s, _mm_movehdup_ps(s));
+    return _mm_cvtss_f32(s);
+}
+
+/* bf16 in the upper halves of 32-bit lanes, the lower halves undefined. */
+NK_INLINE __m512i bf16_round_up_half(__m512 v)
+{
+    const __m512i bits = _mm512_castps_si512(v);
+    const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    const __m512i rounded =
+        _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7FFF)), odd);
+    const __mmask16 is_nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
+    return _mm512_mask_or_epi32(rounded, is_nan, bits, _mm512_set1_epi32(0x400000));
+}
+
+NK_INLINE __m512i upper_halves(__m512i v)
+{
+    return _mm512_and_si512(v, _mm512_set1_epi32((int)0xFFFF0000));
+}
+
+NK_INLINE vec bf16_split(__m512i elements)
+{
+    return (vec){_mm512_castsi512_ps(_mm512_slli_epi32(elements, 16)),
+                 _mm512_castsi512_ps(upper_halves(elements))};
+}
+
+NK_INLINE __m512i bf16_join(vec v)
+{
+    return _mm512_mask_mov_epi16(_mm512_srli_epi32(bf16_round_up_half(v.a), 16), 0xAAAAAAAA,
+                                 bf16_round_up_half(v.b));
+}
+
+NK_INLINE vec f16_widen(__m512i elements)
+{
+    return (vec){_mm512_cvtph_ps(_mm512_castsi512_si256(elements)),
+                 _mm512_cvtph_ps(_mm512_extracti64x4_epi64(elements, 1))};
+}
+
+NK_INLINE __m512i f16_narrow(vec v)
+{
+    const __m512i low = _mm512_castsi256_si512(_mm512_cvtps_ph(v.a, _MM_FROUND_TO_NEAREST_INT));
+    return _mm512_inserti64x4(low, _mm512_cvtps_ph(v.b, _MM_FROUND_TO_NEAREST_INT), 1);
+}
+
+NK_INLINE vec widen(__m512i elements, nk_dtype dtype)
+{
+    return dtype == NK_BF16 ? bf16_split(elements) : f16_widen(elements);
+}
+
+NK_INLINE __m512i narrow(vec v, nk_dtype dtype)
+{
+    return dtype == NK_BF16 ? bf16_join(v) : f16_narrow(v);
+}
+
+NK_INLINE vec vec_round(vec v, nk_dtype dtype)
+{
+    if (dtype == NK_F32)
+        return v;
+    if (dtype == NK_BF16)
+        return (vec){_mm512_castsi512_ps(upper_halves(bf16_round_up_half(v.a))),
+                     _mm512_castsi512_ps(upper_halves(bf16_round_up_half(v.b)))};
+    return f16_widen(f16_narrow(v));
+}
+
+/* A mask of the first n of 32 lanes. */
+NK_INLINE __mmask32 first_lanes(size_t n)
+{
+    return (__mmask32)(((uint64_t)1 << n) - 1);
+}
+
+NK_INLINE vec vec_load(const void *p, size_t i, nk_dtype dtype)
+{
+    if (dtype != NK_F32)
+        return widen(_mm512_loadu_si512((const uint16_t *)p + i), dtype);
+    const float *f = (const float *)p + i;
+    return (vec){_mm512_loadu_ps(f), _mm512_loadu_ps(f + 16)};
+}
+
+NK_INLINE vec vec_load_n(const void *p, size_t i, size_t n, nk_dtype dtype)
+{
+    const __mmask32 mask = first_lanes(n);
+    if (dtype != NK_F32)
+        return widen(_mm512_maskz_loadu_epi16(mask, (const uint16_t *)p + i), dtype);
+    const float *f = (const float *)p + i;
+    return (vec){_mm512_maskz_loadu_ps((__mmask16)mask, f),
+                 _mm512_maskz_loadu_ps((__mmask16)(mask >> 16), f + 16)};
+}
+
+NK_INLINE vec split_even_odd(vec v)
+{
+    const __m512i even =
+        _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    const __m512i odd = _mm512_add_epi32(even, _mm512_set1_epi32(1));
+    return (vec){_mm512_permutex2var_ps(v.a, even, v.b), _mm512_permutex2var_ps(v.a, odd, v.b)};
+}
+
+NK_INLINE vec vec_load_as(const void *p, size_t i, nk_dtype from, nk_dtype dtype)
+{
+    const vec v = vec_load(p, i, from);
+    return from == NK_F32 && dtype == NK_BF16 ? split_even_odd(v) : v;
+}
+
+NK_INLINE vec vec_load_as_n(const void *p, size_t i, size_t n, nk_dtype from, nk_dtype dtype)
+{
+    const vec v = vec_load_n(p, i, n, from);
+    return from == NK_F32 && dtype == NK_BF16 ? split_even_odd(v) : v;
+}
+
+NK_INLINE void vec_store(void *p, size_t i, vec v, nk_dtype dtype)
+{
+    if (dtype != NK_F32) {
+        _mm512_storeu_si512((uint16_t *)p + i, narrow(v, dtype));
+        return;
+    }
+    float *f = (float *)p + i;
+    _mm512_storeu_ps(f, v.a);
+    _mm512_storeu_ps(f + 16, v.b);
+}
+
+NK_INLINE void vec_store_n(void *p, size_t i, size_t n, vec v, nk_dtype dtype)
+{
+    const __mmask32 mask = first_lanes(n);
+    if (dtype != NK_F32) {
+        _mm512_mask_storeu_epi16((uint16_t *)p + i, mask, narrow(v, dtype));
+        return;
+    }
+    float *f = (float *)p + i;
+    _mm512_mask_storeu_ps(f, (__mmask16)mask, v.a);
+    _mm512_mask_storeu_ps(f + 16, (__mmask16)(mask >> 16), v.b);
+}
+
+NK_INLINE void vec_stream(void *p, size_t i, vec v, nk_dtype dtype)
+{
+    if (dtype != NK_F32) {
+        _mm512_stream_si512((void *)((uint16_t *)p + i), narrow(v, dtype));
+        return;
+    }
+    float *f = (float *)p + i;
+    _mm512_stream_ps(f, v.a);
+    _mm512_stream_ps(f + 16, v.b);
+}
+
+NK_INLINE void vec_fence(void)
+{
+    _mm_sfence();
+}

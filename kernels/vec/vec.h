@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The contract of the vector layer. Each ISA's header in this folder defines
+ *
+ *   vec                a row of vec_lanes() floats, held in two registers: two
+ *                      independent chains for the price of one name
+ *   size_t vec_lanes(void)
+ *   vec vec_zero(void), vec_set1(float)
+ *   vec vec_add(a, b), vec_sub(a, b), vec_mul(a, b)
+ *   vec vec_fma(a, b, c)       a * b + c, in one rounding where the ISA can
+ *   vec vec_fma_once(a, b, c)  a * b + c, in one rounding on every ISA
+ *   float vec_sum(v)           all lanes, as a tree in an order of its own
+ *   vec vec_round(v, dtype)    each lane rounded to the dtype and back
+ *   vec vec_load(p, i, dtype)           elements p[i] .. p[i + lanes)
+ *   vec vec_load_n(p, i, n, dtype)      the first n of them, then zeros
+ *   vec vec_load_as(p, i, from, dtype)  f32 or dtype elements in dtype's order
+ *   vec vec_load_as_n(p, i, n, from, dtype)
+ *   void vec_store(p, i, v, dtype), vec_store_n(p, i, n, v, dtype)
+ *   void vec_stream(p, i, v, dtype)     non-temporal; 64-byte aligned address
+ *   void vec_fence(void)                after the last vec_stream
+ *
+ * Lanes of a 16-bit dtype may lie in another order than elements (bf16 is
+ * split into even and odd elements, which costs a shift where widening moves
+ * would cost shuffles); the order depends on the dtype alone, so elementwise
+ * work may ignore it. The _n forms touch nothing beyond the first n elements,
+ * and n is less than vec_lanes(). `dtype` is a constant wherever these are
+ * called. Intrinsics live here and nowhere else. */
+#ifndef NK_VEC_H
+#define NK_VEC_H
+
+#include "../catalog.h"
+#include <string.h>
+
+#define NK_INLINE static inline __attribute__((always_inline))
+
+#endif
