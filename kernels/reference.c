@@ -14,7 +14,7 @@ enum join {
     JOIN_SCALED,  /* alpha * x + residual */
     JOIN_SANDWICH /* x + rmsnorm(residual) */
 };
-enum norm { NORM_NONE, NORM_LAYER, NORM_RMS, NORM_PARTIAL_RMS, NORM_TANH };
+enum norm { NORM_NONE, NORM_COPY, NORM_LAYER, NORM_RMS, NORM_PARTIAL_RMS, NORM_TANH };
 
 typedef struct form {
     const char *op;
@@ -23,6 +23,7 @@ typedef struct form {
 } form;
 
 static const form forms[] = {
+    {"copy", JOIN_NONE, NORM_COPY},
     {"residual_add", JOIN_ADD, NORM_NONE},
     {"layernorm", JOIN_NONE, NORM_LAYER},
     {"rmsnorm", JOIN_NONE, NORM_RMS},
@@ -233,12 +234,25 @@ static statistics row_statistics(const call *c, const double *h)
     }
 }
 
+static void copy_row(const call *c, size_t row, const double *x)
+{
+    for (size_t i = 0; i < c->args->hidden; i++) {
+        put(c, NK_OPERAND_Y, row * c->args->hidden + i, x[i], fabs(x[i]));
+        if (c->args->residual && c->args->h) {
+            const double residual = row_element(c, NK_OPERAND_RESIDUAL, row, i);
+            put(c, NK_OPERAND_H, row * c->args->hidden + i, residual, fabs(residual));
+        }
+    }
+}
+
 static void forward_row(const call *c, size_t row, double *h)
 {
     const bool sandwich = c->form.join == JOIN_SANDWICH;
     const int gamma_operand = sandwich ? NK_OPERAND_GAMMA2 : NK_OPERAND_GAMMA;
     join_row(c, row, h);
-    if (c->form.norm == NORM_NONE)
+    if (c->form.norm == NORM_COPY)
+        copy_row(c, row, h);
+    if (c->form.norm == NORM_NONE || c->form.norm == NORM_COPY)
         return;
     const statistics s = row_statistics(c, h);
     if (c->form.norm != NORM_TANH)
