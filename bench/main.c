@@ -15,6 +15,7 @@ static const struct command {
     nb_command_function function;
 } commands[] = {
     {"list", "what kernels there are, and why one is unavailable", nb_list},
+    {"verify", "errors of the kernels, against the oracle or a folder of cases", nb_verify},
 };
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 
