@@ -135,7 +135,9 @@ char *nb_error_text(const nb_error *error)
 {
     if (error->operand < 0)
         return nb_format("nothing was compared");
+    /* The sign of a NaN would be printed, and says nothing. */
+    const double got = isnan(error->got) ? (double)NAN : error->got;
     return nb_format("%s[%zu, %zu] is %.9g, should be %.9g: %.3g u",
-                     nk_operands[error->operand].name, error->row, error->column, error->got,
+                     nk_operands[error->operand].name, error->row, error->column, got,
                      error->expected, error->u);
 }

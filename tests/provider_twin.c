@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A provider of one kernel, built several times with the same symbol names:
+ * TWIN_FACTOR sets how wrong its results are, TWIN_ABI and others what is wrong
+ * with its table. */
+#include "normkernels.h"
+
+#include <math.h>
+
+#ifndef TWIN_NAME
+#define TWIN_NAME "twin"
+#endif
+#ifndef TWIN_FACTOR
+#define TWIN_FACTOR 1.0
+#endif
+#ifndef TWIN_ABI
+#define TWIN_ABI 1
+#endif
+#ifndef TWIN_KERNEL_BYTES
+#define TWIN_KERNEL_BYTES sizeof(nk_kernel)
+#endif
+#ifndef TWIN_OP
+#define TWIN_OP "rmsnorm"
+#endif
+#ifndef TWIN_ERROR
+#define TWIN_ERROR NULL
+#endif
+#ifndef TWIN_ENTRY
+#define TWIN_ENTRY nk_provider_v1
+#endif
+
+/* Called by name, so that a loader which mixes the twins up is found out. */
+NK_API double twin_factor(void);
+NK_API nk_status nk_rmsnorm_f32_twin(const nk_args *args);
+NK_API const nk_provider *TWIN_ENTRY(void);
+
+double twin_factor(void)
+{
+    return TWIN_FACTOR;
+}
+
+static double reciprocal_root(const nk_args *args, const float *x)
+{
+    double squares = 0.0;
+    for (size_t i = 0; i < args->hidden; i++)
+        squares += (double)x[i] * (double)x[i];
+    const double mean = squares / (double)args->hidden, eps = (double)args->eps;
+    const double root = args->flags & NK_EPS_OUTSIDE ? sqrt(mean) + eps : sqrt(mean + eps);
+    return root > 0.0 ? 1.0 / root : 0.0;
+}
+
+nk_status nk_rmsnorm_f32_twin(const nk_args *args)
+{
+    const float *gamma = args->gamma;
+    if (args->residual || args->h || args->beta)
+        return 1;
+    for (size_t row = 0; row < args->rows; row++) {
+        const float *x = (const float *)args->x + row * (args->x_ld ? args->x_ld : args->hidden);
+        float *y = (float *)args->y + row * (args->y_ld ? args->y_ld : args->hidden);
+        const double rstd = reciprocal_root(args, x);
+        for (size_t i = 0; i < args->hidden; i++) {
+            const double weight = (gamma ? (double)gamma[i] : 1.0) + (double)args->gamma_offset;
+            y[i] = (float)((double)x[i] * rstd * weight * twin_factor());
+        }
+        if (args->rstd)
+            args->rstd[row] = (float)rstd;
+    }
+    return NK_OK;
+}
+
+static const nk_kernel kernels[] = {
+    {TWIN_OP, "default", "f32", "scalar", NULL, nk_rmsnorm_f32_twin},
+};
+
+static const nk_provider provider = {.abi = TWIN_ABI,
+                                     .kernel_size = TWIN_KERNEL_BYTES,
+                                     .name = TWIN_NAME,
+                                     .version = "1",
+                                     .build = "test",
+                                     .error = TWIN_ERROR,
+                                     .kernels = kernels,
+                                     .count = 1};
+
+const nk_provider *TWIN_ENTRY(void)
+{
+    return &provider;
+}
