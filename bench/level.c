@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "level.h"
+#include "program.h"
+#include "table.h"
+
+/* Short enough for a table's column. */
+static char *row_takes(size_t bytes)
+{
+    char text[16];
+    return nb_format("a row takes %s", nb_bytes_text((double)bytes, text));
+}
+
+static size_t rows_within(size_t target, size_t fixed_bytes, size_t row_bytes)
+{
+    return target > fixed_bytes ? (target - fixed_bytes) / row_bytes : 0;
+}
+
+static size_t rows_in_cache(size_t cache_bytes, size_t fixed_bytes, size_t row_bytes, char **reason)
+{
+    const size_t rows = rows_within(cache_bytes / 2, fixed_bytes, row_bytes);
+    if (rows)
+        return rows;
+    const size_t one = fixed_bytes + row_bytes;
+    if (one <= cache_bytes / 10 * 9)
+        return 1;
+    *reason = row_takes(one);
+    return 0;
+}
+
+static size_t rows_in_l3(size_t l2, size_t l3, size_t fixed_bytes, size_t row_bytes, char **reason)
+{
+    const size_t target = l3 / 4 > 2 * l2 ? l3 / 4 : 2 * l2;
+    if (target > l3 / 2) {
+        *reason = nb_duplicate("L3 < 4 x L2");
+        return 0;
+    }
+    const size_t rows = rows_within(target, fixed_bytes, row_bytes);
+    if (!rows)
+        *reason = row_takes(fixed_bytes + row_bytes);
+    return rows;
+}
+
+static size_t rows_in_memory(const nb_topology *t, size_t llc, size_t fixed_bytes, size_t row_bytes,
+                             char **reason)
+{
+    const size_t target = 3 * llc;
+    if (t->memory_available_bytes && target > t->memory_available_bytes / 2) {
+        *reason = nb_duplicate("too little memory");
+        return 0;
+    }
+    const size_t rows = rows_within(target, fixed_bytes, row_bytes);
+    return rows ? rows : 1;
+}
+
+size_t nb_level_rows(const nb_topology *t, enum nb_level level, size_t fixed_bytes,
+                     size_t row_bytes, char **reason)
+{
+    *reason = NULL;
+    const size_t llc = nb_topology_llc_share(t, 1);
+    const size_t cache = level == NB_MEMORY ? llc : t->caches[level].bytes;
+    if (!cache) {
+        *reason = level == NB_L3 && llc ? nb_duplicate("there is no L3")
+                                        : nb_duplicate("its size is unknown");
+        return 0;
+    }
+    switch (level) {
+    case NB_L3:
+        return rows_in_l3(t->caches[NB_CACHE_L2].bytes, cache, fixed_bytes, row_bytes, reason);
+    case NB_MEMORY:
+        return rows_in_memory(t, cache, fixed_bytes, row_bytes, reason);
+    default:
+        return rows_in_cache(cache, fixed_bytes, row_bytes, reason);
+    }
+}
+
+int nb_level_of(const nb_topology *t, size_t bytes)
+{
+    bool known = false;
+    for (int i = 0; i < NB_CACHES; i++) {
+        const size_t cache = t->caches[i].bytes;
+        known = known || cache;
+        if (bytes <= cache / 10 * 9)
+            return i; /* NB_L1 ... are in the order of NB_CACHE_L1D ... */
+    }
+    return known ? NB_MEMORY : -1;
+}
