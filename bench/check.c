@@ -101,19 +101,25 @@ static void compare_part(int op, nk_dtype dtype, const nk_args *part, size_t fir
     }
 }
 
-void nb_compare(int op, nk_dtype dtype, const nk_args *args, nb_error *worst)
+void nb_compare_rows(int op, nk_dtype dtype, const nk_args *args, size_t first, size_t rows,
+                     nb_error *worst)
 {
-    *worst = (nb_error){.operand = -1};
-    size_t block = args->rows;
+    size_t block = rows;
     if (!adds(op, args) && args->hidden && block > BLOCK_ELEMENTS / args->hidden)
         block = BLOCK_ELEMENTS / args->hidden;
     if (block == 0)
         block = 1;
-    for (size_t first = 0; first < args->rows; first += block) {
-        const size_t left = args->rows - first;
-        const nk_args part = slice(args, dtype, first, left < block ? left : block);
-        compare_part(op, dtype, &part, first, worst);
+    for (size_t done = 0; done < rows; done += block) {
+        const size_t left = rows - done;
+        const nk_args part = slice(args, dtype, first + done, left < block ? left : block);
+        compare_part(op, dtype, &part, first + done, worst);
     }
+}
+
+void nb_compare(int op, nk_dtype dtype, const nk_args *args, nb_error *worst)
+{
+    *worst = (nb_error){.operand = -1};
+    nb_compare_rows(op, dtype, args, 0, args->rows, worst);
 }
 
 int nb_check_variant(const nb_variant *variant, nb_workspace *workspace, size_t set,

@@ -28,6 +28,11 @@ nk_status nb_call_kernel(const nb_variant *variant, const nk_args *args);
  * must be those of the call: not for calls in place. */
 void nb_compare(int op, nk_dtype dtype, const nk_args *args, nb_error *worst);
 
+/* The same for some rows only; `worst`, whose operand is -1 at first, keeps the
+ * worst of several calls. */
+void nb_compare_rows(int op, nk_dtype dtype, const nk_args *args, size_t first, size_t rows,
+                     nb_error *worst);
+
 /* Clears the outputs of a set, calls, compares. NB_OK when the error was
  * found, however large; NB_FAILED after a message if the kernel refused. */
 int nb_check_variant(const nb_variant *variant, nb_workspace *workspace, size_t set,

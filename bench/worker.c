@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "worker.h"
+#include "interrupt.h"
+#include "program.h"
+#include "side.h"
+#include "topology.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { CHANNEL = 3 }; /* the file descriptor that job and result pass through */
+
+void nb_job_add(nb_job *job, const nb_variant *variant)
+{
+    nb_job_side *side = &job->sides[job->count++];
+    const nk_kernel *k = variant->kernel;
+    snprintf(side->provider, sizeof side->provider, "%s", variant->provider->path);
+    snprintf(side->op, sizeof side->op, "%s", k->op);
+    snprintf(side->algorithm, sizeof side->algorithm, "%s", k->algorithm);
+    snprintf(side->dtype, sizeof side->dtype, "%s", k->dtype);
+    snprintf(side->isa, sizeof side->isa, "%s", k->isa);
+}
+
+__attribute__((format(printf, 3, 4))) static bool fail(nb_job_result *result, int status,
+                                                       const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    vsnprintf(result->error, sizeof result->error, format, list);
+    va_end(list);
+    result->status = status;
+    return false;
+}
+
+/* ---- In this process ---------------------------------------------------- */
+
+typedef struct loaded {
+    nb_provider providers[NB_PARTICIPANTS];
+    nb_variant variants[NB_PARTICIPANTS];
+    nb_workspace workspace;
+    nb_side sides[NB_PARTICIPANTS];
+    size_t count; /* of sides */
+} loaded;
+
+static bool find_variant(const nb_job_side *side, const nb_provider *provider, nb_variant *variant)
+{
+    for (size_t i = 0; i < provider->table->count; i++) {
+        const nk_kernel *k = &provider->table->kernels[i];
+        if (strcmp(k->op, side->op) || strcmp(k->algorithm, side->algorithm) ||
+            strcmp(k->dtype, side->dtype) || strcmp(k->isa, side->isa) || k->unavailable)
+            continue;
+        const int op = nk_op_index(k->op), dtype = nk_dtype_index(k->dtype);
+        *variant = (nb_variant){provider, k, op, (nk_dtype)dtype, NULL};
+        for (size_t a = 0; a < nk_algorithm_count; a++)
+            if (nk_algorithms[a].op == op && strcmp(nk_algorithms[a].name, k->algorithm) == 0)
+                variant->algorithm = &nk_algorithms[a];
+        return op >= 0 && dtype >= 0;
+    }
+    return false;
+}
+
+/* Providers first: each side gets its own handle, the loader counts them. */
+static bool load(const nb_job *job, loaded *l, nb_job_result *result)
+{
+    for (size_t i = 0; i < job->count; i++) {
+        const nb_job_side *side = &job->sides[i];
+        const int status = nb_provider_open(side->provider, &l->providers[i]);
+        if (status != NB_OK)
+            return fail(result, status, "%s cannot be loaded again", side->provider);
+        if (!find_variant(side, &l->providers[i], &l->variants[i]))
+            return fail(result, NB_FAILED, "%s has no %s/%s/%s/%s any more", side->provider,
+                        side->op, side->algorithm, side->dtype, side->isa);
+    }
+    const int status = nb_workspace_create(&l->workspace, &job->spec);
+    if (status != NB_OK)
+        return fail(result, status, "the operands could not be made");
+    for (; l->count < job->count; l->count++)
+        nb_side_init(&l->sides[l->count], &l->variants[l->count], &l->workspace, job->llc_bytes);
+    return true;
+}
+
+static bool check(loaded *l, nb_job_result *result)
+{
+    for (size_t i = 0; i < l->count; i++) {
+        char *wrong = nb_side_check(&l->sides[i], &l->workspace);
+        result->error_u[i] = l->sides[i].error_u;
+        if (!wrong)
+            continue;
+        char name[NB_NAME_BYTES];
+        result->failed_side = (int)i;
+        fail(result, NB_FAILED, "%s: %s", nb_variant_name(&l->variants[i], name), wrong);
+        free(wrong);
+        return false;
+    }
+    return true;
+}
+
+static void measure(const nb_job *job, loaded *l, nb_job_result *result)
+{
+    nb_participant participants[NB_PARTICIPANTS];
+    for (size_t i = 0; i < l->count; i++)
+        participants[i] = (nb_participant){nb_side_call, &l->sides[i]};
+    const nb_paired plan = {.participants = participants,
+                            .count = l->count,
+                            .pairs = job->pairs,
+                            .batch_ns = job->batch_ns,
+                            .budget_ns = job->budget_ns,
+                            .now_ns = nb_now_ns,
+                            .stop = &nb_interrupted};
+    nb_paired_measure(&plan, &result->paired);
+    for (size_t i = 0; i < l->count; i++) {
+        result->bytes[i] = nb_side_bytes(&l->sides[i]);
+        result->flops[i] = nb_side_flops(&l->sides[i]);
+        result->store_used[i] = l->sides[i].store_used;
+    }
+    result->working_set_bytes = l->workspace.set_bytes * l->workspace.spec.sets;
+}
+
+void nb_job_run(const nb_job *job, nb_job_result *result)
+{
+    *result = (nb_job_result){.failed_side = -1};
+    const char *unbound = job->cpu >= 0 ? nb_topology_bind(job->cpu) : NULL;
+    if (unbound) {
+        fail(result, NB_MACHINE, "CPU %d: %s", job->cpu, unbound);
+        return;
+    }
+    static loaded l; /* large */
+    memset(&l, 0, sizeof l);
+    if (load(job, &l, result) && check(&l, result)) {
+        measure(job, &l, result);
+        check(&l, result);
+    }
+    for (size_t i = 0; i < l.count; i++)
+        nb_side_free(&l.sides[i]);
+    nb_workspace_free(&l.workspace);
+}
+
+/* ---- In another --------------------------------------------------------- */
+
+static bool transfer(bool out, int fd, void *data, size_t bytes)
+{
+    for (char *p = data; bytes > 0;) {
+        const ssize_t n = out ? send(fd, p, bytes, MSG_NOSIGNAL) : recv(fd, p, bytes, 0);
+        if (n <= 0)
+            return false;
+        p += n;
+        bytes -= (size_t)n;
+    }
+    return true;
+}
+
+int nb_worker(int argc, char **argv)
+{
+    (void)argc;
+    static nb_job job;
+    static nb_job_result result;
+    if (!transfer(false, CHANNEL, &job, sizeof job))
+        return nb_fail(NB_USAGE, "%s is started by other subcommands", argv[0]);
+    nb_job_run(&job, &result);
+    return transfer(true, CHANNEL, &result, sizeof result) ? NB_OK : NB_FAILED;
+}
+
+/* A new program image has its code and data at new places. Where the system
+ * (an emulator) cannot execute us again, the fork itself does the work. */
+static _Noreturn void become_worker(int fd)
+{
+    signal(SIGINT, SIG_DFL);
+    signal(SIGTERM, SIG_DFL);
+    if (fd != CHANNEL)
+        dup2(fd, CHANNEL);
+    char *argv[] = {"normbench", "worker", NULL};
+    execv("/proc/self/exe", argv);
+    _exit(nb_worker(2, argv));
+}
+
+static void reap(pid_t child, bool answered, nb_job_result *result)
+{
+    int status;
+    if (!answered && nb_interrupted)
+        kill(child, SIGKILL);
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+        ;
+    if (nb_interrupted) {
+        *result = (nb_job_result){.failed_side = -1};
+        fail(result, NB_INTERRUPTED, "interrupted");
+    } else if (!answered) {
+        *result = (nb_job_result){.failed_side = -1};
+        if (WIFSIGNALED(status))
+            fail(result, NB_FAILED, "crashed: %s", strsignal(WTERMSIG(status)));
+        else
+            fail(result, NB_FAILED, "ended early with status %d", WEXITSTATUS(status));
+    }
+}
+
+void nb_job_run_apart(const nb_job *job, nb_job_result *result)
+{
+    int pair[2];
+    *result = (nb_job_result){.failed_side = -1};
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
+        fail(result, NB_MACHINE, "cannot make a socket pair: %s", strerror(errno));
+        return;
+    }
+    const pid_t child = fork();
+    if (child == 0)
+        become_worker(pair[1]);
+    close(pair[1]);
+    if (child < 0) {
+        fail(result, NB_MACHINE, "cannot start a process: %s", strerror(errno));
+    } else {
+        nb_job copy = *job;
+        const bool answered = transfer(true, pair[0], &copy, sizeof copy) &&
+                              transfer(false, pair[0], result, sizeof *result);
+        reap(child, answered, result);
+    }
+    close(pair[0]);
+}

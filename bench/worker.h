@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The paired engine in a fresh process: one process can be biased by a per
+ * cent for its whole life (where its pages and its code happen to lie), so an
+ * answer is made from several. The process also keeps a provider's crash away
+ * from the program. */
+#ifndef NB_WORKER_H
+#define NB_WORKER_H
+
+#include "cells.h"
+#include "paired.h"
+#include "workspace.h"
+
+#include <limits.h>
+
+/* A kernel by its names. */
+typedef struct nb_job_side {
+    char provider[PATH_MAX];
+    char op[48], algorithm[48], dtype[16], isa[48];
+} nb_job_side;
+
+/* All that the process is told. */
+typedef struct nb_job {
+    size_t count;
+    nb_job_side sides[NB_PARTICIPANTS];
+    nb_workspace_spec spec; /* of an op whose operands all sides share */
+    size_t llc_bytes;
+    int cpu; /* to be bound to; -1: none */
+    size_t pairs;
+    double batch_ns, budget_ns;
+} nb_job;
+
+/* All that comes back. */
+typedef struct nb_job_result {
+    int status;      /* NB_OK, or what `error` tells */
+    int failed_side; /* whose check failed; -1: none */
+    char error[512];
+    nb_paired_result paired;
+    size_t working_set_bytes;
+    double error_u[NB_PARTICIPANTS];
+    double bytes[NB_PARTICIPANTS], flops[NB_PARTICIPANTS];
+    uint32_t store_used[NB_PARTICIPANTS];
+} nb_job_result;
+
+enum { NB_BATCH_NS = 20000 };
+
+/* Adds a participant; its variant must outlive nothing: names are copied. */
+void nb_job_add(nb_job *job, const nb_variant *variant);
+
+/* Runs the job in this process: check, time, check again. */
+void nb_job_run(const nb_job *job, nb_job_result *result);
+
+/* Runs it in a fresh process and waits. A crash becomes NB_FAILED with the
+ * signal in `error`, Ctrl-C NB_INTERRUPTED. */
+void nb_job_run_apart(const nb_job *job, nb_job_result *result);
+
+/* The hidden subcommand that the fresh process runs. */
+int nb_worker(int argc, char **argv);
+
+#endif
