@@ -62,7 +62,7 @@ static size_t operand_bytes(const nb_workspace_spec *spec, int operand)
 
 /* splitmix64 (Steele, Lea, Flood 2014): any seed will do, and each operand and
  * set has a stream of its own. */
-static uint64_t next(uint64_t *state)
+uint64_t nb_random(uint64_t *state)
 {
     uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
     z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -73,7 +73,7 @@ static uint64_t next(uint64_t *state)
 /* The sum of four uniform numbers: variance 1, never zero. */
 static float normal(uint64_t *state)
 {
-    const uint64_t bits = next(state);
+    const uint64_t bits = nb_random(state);
     const int32_t sum =
         (int32_t)((bits & 0xffff) + (bits >> 16 & 0xffff) + (bits >> 32 & 0xffff) + (bits >> 48)) -
         2 * 0xffff;
@@ -260,8 +260,8 @@ static void place_set(nb_workspace *workspace, size_t set)
         next_page += whole_pages(offsets[i] + operand_bytes(spec, i)) + PAGE;
         nk_operand_set(args, i, p);
         uint64_t state = spec->seed * UINT64_C(0xd1342543de82ef95) + (uint64_t)i;
-        state = next(&state) + set;
-        state = next(&state);
+        state = nb_random(&state) + set;
+        state = nb_random(&state);
         if (nk_operand_direction(spec->op, i) == NK_DIRECTION_IN)
             fill_input(spec, i, p, &state);
         else

@@ -50,6 +50,9 @@ typedef struct nb_workspace {
     size_t arena_bytes;
 } nb_workspace;
 
+/* The next of a stream of random numbers; any state begins one. */
+uint64_t nb_random(uint64_t *state);
+
 /* The operands that a call usually has: the required ones, parameters and h;
  * no statistics. */
 uint32_t nb_operands_usual(int op);

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "shapes.h"
+#include "level.h"
+#include "models.h"
+#include "program.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LARGE_HIDDEN = 8192, ROWS_UNKNOWN = 32, SETS_AT_MOST = 1 << 14 };
+enum { BEYOND_ANY_CACHE = 256 << 20 }; /* bytes to rotate over where the caches are unknown */
+
+/* ---- What the options leave open ---------------------------------------- */
+
+static void add_size(nb_sizes *sizes, size_t value)
+{
+    for (size_t i = 0; i < sizes->count; i++)
+        if (sizes->items[i] == value)
+            return;
+    sizes->items = nb_reallocate(sizes->items, (sizes->count + 1) * sizeof *sizes->items);
+    sizes->items[sizes->count++] = value;
+}
+
+static nb_sizes copy_sizes(const nb_sizes *from)
+{
+    nb_sizes to = {0};
+    for (size_t i = 0; i < from->count; i++)
+        add_size(&to, from->items[i]);
+    return to;
+}
+
+static nb_sizes hidden_sizes(const nb_options *options)
+{
+    nb_sizes sizes = copy_sizes(&options->hidden);
+    if (sizes.count == 0) {
+        for (size_t i = 0; i < nb_model_count; i++)
+            add_size(&sizes, nb_models[i].hidden);
+        add_size(&sizes, LARGE_HIDDEN);
+    }
+    return sizes;
+}
+
+/* The model that was asked for and has this hidden size. */
+static const nb_model *model_of(const nb_options *options, size_t hidden)
+{
+    for (size_t i = 0; i < options->model.count; i++)
+        for (size_t m = 0; m < nb_model_count; m++)
+            if (strcmp(options->model.items[i], nb_models[m].name) == 0 &&
+                nb_models[m].hidden == hidden)
+                return &nb_models[m];
+    return NULL;
+}
+
+/* ---- One shape ---------------------------------------------------------- */
+
+/* rotate: one set of operands for each norm of the model, or without a model as
+ * many as lie well beyond the last-level cache. */
+static size_t count_sets(const nb_topology *t, const nb_model *model, size_t set_bytes)
+{
+    const size_t llc = nb_topology_llc_share(t, 1);
+    size_t sets =
+        model ? model->layers * model->norms : (llc ? 3 * llc : BEYOND_ANY_CACHE) / set_bytes + 2;
+    const size_t fit = t->memory_available_bytes / 2 / set_bytes;
+    if (t->memory_available_bytes && sets > fit)
+        sets = fit ? fit : 1;
+    return sets < SETS_AT_MOST ? sets : SETS_AT_MOST;
+}
+
+static void append(nb_shapes *shapes, const nb_topology *t, const nb_model *model, nb_shape shape)
+{
+    const size_t set_bytes = shape.skipped ? 0 : nb_workspace_bytes(&shape.spec);
+    shape.spec.sets = 1;
+    if (shape.mode == NB_ROTATE && !shape.skipped)
+        shape.spec.sets = count_sets(t, model, set_bytes);
+    shape.working_set_bytes = set_bytes * shape.spec.sets;
+    if (!shape.skipped)
+        shape.level = nb_level_of(t, shape.working_set_bytes);
+    shapes->items = nb_reallocate(shapes->items, (shapes->count + 1) * sizeof *shapes->items);
+    shapes->items[shapes->count++] = shape;
+}
+
+static nb_shape at_level(const nb_topology *t, nb_shape shape, enum nb_level level)
+{
+    nb_workspace_spec one = shape.spec, two = shape.spec;
+    one.rows = 1;
+    two.rows = 2;
+    const size_t bytes = nb_workspace_bytes(&one), row_bytes = nb_workspace_bytes(&two) - bytes;
+    shape.spec.rows = nb_level_rows(t, level, bytes - row_bytes, row_bytes, &shape.skipped);
+    shape.level = (int)level;
+    return shape;
+}
+
+/* All rows or levels of one hidden size and mode. */
+static int add_rows(nb_shapes *shapes, const nb_options *options, const nb_topology *t,
+                    const nb_model *model, nb_shape shape)
+{
+    int status = nb_shape_check(2, shape.spec.hidden);
+    if (status != NB_OK)
+        return status;
+    nb_sizes levels = copy_sizes(&options->level), rows = copy_sizes(&options->rows);
+    if (levels.count == 0 && rows.count == 0) {
+        if (nb_topology_llc_share(t, 1) == 0)
+            add_size(&rows, ROWS_UNKNOWN);
+        else
+            for (size_t level = 0; level < NB_LEVELS; level++)
+                add_size(&levels, level);
+    }
+    for (size_t i = 0; i < levels.count; i++)
+        append(shapes, t, model, at_level(t, shape, (enum nb_level)levels.items[i]));
+    for (size_t i = 0; i < rows.count && status == NB_OK; i++) {
+        shape.spec.rows = rows.items[i];
+        status = nb_shape_check(shape.spec.rows, shape.spec.hidden);
+        if (status == NB_OK)
+            append(shapes, t, model, shape);
+    }
+    free(levels.items);
+    free(rows.items);
+    return status;
+}
+
+int nb_shapes_add(nb_shapes *shapes, const nb_options *options, const nb_topology *t, int op,
+                  nk_dtype dtype)
+{
+    nb_sizes hidden = hidden_sizes(options), modes = copy_sizes(&options->mode);
+    if (modes.count == 0)
+        add_size(&modes, NB_HOT);
+    int status = NB_OK;
+    for (size_t h = 0; h < hidden.count; h++)
+        for (size_t m = 0; m < modes.count && status == NB_OK; m++) {
+            const nb_model *model = model_of(options, hidden.items[h]);
+            const nb_workspace_spec spec = {
+                .op = op,
+                .dtype = dtype,
+                .hidden = hidden.items[h],
+                .eps = model ? (float)model->eps : 1e-5f,
+                .gamma_offset = model ? (float)model->gamma_offset : 0.0f,
+                .kind = NB_ROWS_NORMAL,
+                .seed = options->seed,
+            };
+            const nb_shape shape = {
+                .spec = spec, .level = -1, .mode = (enum nb_mode)modes.items[m]};
+            status = add_rows(shapes, options, t, model, shape);
+        }
+    free(hidden.items);
+    free(modes.items);
+    return status;
+}
+
+void nb_shapes_free(nb_shapes *shapes)
+{
+    for (size_t i = 0; i < shapes->count; i++)
+        free(shapes->items[i].skipped);
+    free(shapes->items);
+    *shapes = (nb_shapes){0};
+}
+
+const char *nb_shape_level(const nb_shape *shape)
+{
+    return shape->level < 0 ? NULL : nb_level_names[shape->level];
+}
+
+nb_csv_row nb_shape_row(const nb_variant *variant, const nb_shape *shape)
+{
+    const nk_kernel *k = variant->kernel;
+    const bool f32_params = shape->spec.flags & NK_PARAMS_F32;
+    return (nb_csv_row){.provider = variant->provider->label,
+                        .kernel = k->op,
+                        .algorithm = k->algorithm,
+                        .dtype = k->dtype,
+                        .param_dtype = f32_params ? nk_dtypes[NK_F32].name : k->dtype,
+                        .isa = k->isa,
+                        .rows = shape->spec.rows,
+                        .hidden = shape->spec.hidden,
+                        .threads = 1,
+                        .level = nb_shape_level(shape),
+                        .mode = nb_mode_names[shape->mode],
+                        .working_set_bytes = shape->working_set_bytes,
+                        .time_ns = NAN,
+                        .bytes = NAN,
+                        .flops = NAN,
+                        .pair = -1,
+                        .slot = -1,
+                        .error_ulp = NAN,
+                        .status = "ok"};
+}
+
+int nb_check_threads(const nb_options *options)
+{
+    for (size_t i = 0; i < options->threads.count; i++)
+        if (options->threads.items[i] != 1)
+            return nb_fail(NB_USAGE, "--threads %zu: one thread is what is measured so far",
+                           options->threads.items[i]);
+    return NB_OK;
+}
