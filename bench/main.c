@@ -2,6 +2,7 @@
 /* normbench: checks, times and compares normalisation kernels. */
 #include "normkernels.h"
 #include "program.h"
+#include "worker.h"
 
 #include <argp.h>
 #include <stdlib.h>
@@ -11,11 +12,15 @@ const char *argp_program_version = "normbench " NK_VERSION;
 
 static const struct command {
     const char *name;
-    const char *summary;
+    const char *summary; /* NULL: not for people */
     nb_command_function function;
 } commands[] = {
+    {"info", "the machine: CPU, instruction sets, caches, clock", nb_info},
     {"list", "what kernels there are, and why one is unavailable", nb_list},
     {"verify", "errors of the kernels, against the oracle or a folder of cases", nb_verify},
+    {"run", "times a sweep; CSV, one row a repetition, as it goes", nb_run},
+    {"claim", "the answer: what RMSNorm saves of LayerNorm's time here", nb_claim},
+    {"worker", NULL, nb_worker},
 };
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 
@@ -25,7 +30,8 @@ static void usage(FILE *to)
           "Checks, times and compares the normalisation kernels of Transformers.\n\n",
           to);
     for (size_t i = 0; i < COMMANDS; i++)
-        fprintf(to, "  %-8s %s\n", commands[i].name, commands[i].summary);
+        if (commands[i].summary)
+            fprintf(to, "  %-8s %s\n", commands[i].name, commands[i].summary);
     fputs("\n`normbench COMMAND --help` lists the options of a command.\n"
           "Ends with 0 if all is well, 1 if a check failed, 2 for wrong usage or input,\n"
           "3 if this machine cannot do it, 130 if interrupted.\n",

@@ -21,6 +21,9 @@ typedef int (*nb_command_function)(int argc, char **argv);
 
 int nb_list(int argc, char **argv);
 int nb_verify(int argc, char **argv);
+int nb_claim(int argc, char **argv);
+int nb_info(int argc, char **argv);
+int nb_run(int argc, char **argv);
 
 /* Prints "normbench: " and the message, one line, to stderr; returns `status`,
  * so that callers can say `return nb_fail(NB_USAGE, ...)`. */

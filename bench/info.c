@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* normbench info: the machine as normbench sees it. */
+#include "cells.h"
+#include "machine.h"
+#include "program.h"
+#include "table.h"
+#include "topology.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char doc[] = "Shows CPU, instruction sets, caches, cores allowed, clock and quota.";
+
+__attribute__((format(printf, 2, 3))) static void line(const char *name, const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    printf("%-16s", name);
+    vprintf(format, list);
+    putchar('\n');
+    va_end(list);
+}
+
+/* "4.15 GHz measured", or "unknown": a value that is not known is never 0. */
+static void known(const char *name, double value, const char *format)
+{
+    char text[128];
+    snprintf(text, sizeof text, "unknown");
+    if (value > 0) {
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+        snprintf(text, sizeof text, format, value);
+#pragma GCC diagnostic pop
+    }
+    line(name, "%s", text);
+}
+
+static void print_caches(const nb_topology *t)
+{
+    static const char *const names[NB_CACHES] = {"L1d", "L2", "L3"};
+    char bytes[16];
+    for (int i = 0; i < NB_CACHES; i++) {
+        const nb_cache *cache = &t->caches[i];
+        if (cache->bytes == 0)
+            line(names[i], "unknown");
+        else
+            line(names[i], "%s, for %u of the CPUs allowed",
+                 nb_bytes_text((double)cache->bytes, bytes), cache->sharers);
+    }
+}
+
+static void print_machine(nb_topology *t)
+{
+    char hash[NB_HASH_BYTES], bytes[16];
+    nb_machine_hash(t, hash);
+    line("machine", "%s", hash);
+    line("cpu", "%s", t->cpu_name[0] ? t->cpu_name : "unknown");
+    known("cores", (double)t->cores, "%.0f");
+    known("cores allowed", (double)t->cores_allowed, "%.0f");
+    known("CPUs allowed", (double)t->cpus_allowed, "%.0f");
+    line("measured on", t->cpu < 0 ? "unknown" : "CPU %d", t->cpu);
+    if (t->quota_cpus > 0)
+        line("CPU quota", "%.2f CPUs: throttling will disturb times", t->quota_cpus);
+    else
+        line("CPU quota", "none known");
+    print_caches(t);
+    line("memory", "%s",
+         t->memory_bytes ? nb_bytes_text((double)t->memory_bytes, bytes) : "unknown");
+    known("core clock", t->core_hz / 1e9, "%.2f GHz measured");
+    known("maximum clock", t->max_hz / 1e9, "%.2f GHz");
+    known("TSC", t->tsc_hz / 1e9, "%.3f GHz measured");
+}
+
+/* One line an ISA: an ISA can do what any of our kernels for it can do. */
+static void print_isas(const nb_providers *providers)
+{
+    const char *chosen = NULL;
+    for (int isa = 0; isa < NK_ISAS; isa++) {
+        const nk_provider *table = providers->items[0].table;
+        for (size_t i = 0; i < table->count; i++) {
+            const nk_kernel *k = &table->kernels[i];
+            if (strcmp(k->isa, nk_isas[isa].name) != 0)
+                continue;
+            line(isa == 0 ? "ISAs" : "", "%-8s%s", k->isa, k->unavailable ? k->unavailable : "yes");
+            chosen = k->unavailable ? chosen : k->isa;
+            break;
+        }
+    }
+    line("chosen ISA", "%s", chosen ? chosen : "none");
+}
+
+static error_t parse(int key, char *text, struct argp_state *state)
+{
+    (void)text;
+    (void)state;
+    return key == ARGP_KEY_INIT ? 0 : ARGP_ERR_UNKNOWN;
+}
+
+int nb_info(int argc, char **argv)
+{
+    static const struct argp argp = {NULL, parse, NULL, doc, NULL, NULL, NULL};
+    const nb_names ours = {0};
+    nb_providers providers = {0};
+    nb_topology topology;
+    argp_parse(&argp, argc, argv, 0, NULL, NULL);
+    const int status = nb_providers_load(&ours, &providers);
+    if (status != NB_OK)
+        return status;
+    nb_topology_load(&topology);
+    nb_topology_measure_clocks(&topology);
+    print_machine(&topology);
+    print_isas(&providers);
+    nb_providers_unload(&providers);
+    return nb_output_close(stdout, "the output");
+}
