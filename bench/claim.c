@@ -413,7 +413,7 @@ static void print_answer(claim *c)
         const char *const titles[] = {">hidden",  "<level",         "<isa",   ">rows",
                                       ">LN/copy", ">RMS/copy",      ">saves", ">interval, %",
                                       against,    "<15-20 % hold?", NULL};
-        printf("%s%s (%s) against %s, %s, %s, %s\n", first ? "\n" : "",
+        printf("%s%s (%s) against %s (%s), %s, %s\n", first ? "\n" : "",
                head->variants[RMS]->kernel->op, head->variants[RMS]->kernel->algorithm,
                head->variants[LAYER]->kernel->op, head->variants[LAYER]->kernel->algorithm,
                head->variants[LAYER]->kernel->dtype, nb_mode_names[head->shape->mode]);

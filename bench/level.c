@@ -43,7 +43,7 @@ static size_t rows_in_l3(size_t l2, size_t l3, size_t fixed_bytes, size_t row_by
 static size_t rows_in_memory(const nb_topology *t, size_t llc, size_t fixed_bytes, size_t row_bytes,
                              char **reason)
 {
-    const size_t target = 3 * llc;
+    const size_t one = fixed_bytes + row_bytes, target = 3 * llc > one ? 3 * llc : one;
     if (t->memory_available_bytes && target > t->memory_available_bytes / 2) {
         *reason = nb_duplicate("too little memory");
         return 0;

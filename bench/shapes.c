@@ -67,17 +67,21 @@ static size_t count_sets(const nb_topology *t, const nb_model *model, size_t set
     return sets < SETS_AT_MOST ? sets : SETS_AT_MOST;
 }
 
-static void append(nb_shapes *shapes, const nb_topology *t, const nb_model *model, nb_shape shape)
+static int append(nb_shapes *shapes, const nb_topology *t, const nb_model *model, nb_shape shape)
 {
     const size_t set_bytes = shape.skipped ? 0 : nb_workspace_bytes(&shape.spec);
     shape.spec.sets = 1;
     if (shape.mode == NB_ROTATE && !shape.skipped)
         shape.spec.sets = count_sets(t, model, set_bytes);
     shape.working_set_bytes = set_bytes * shape.spec.sets;
+    if (t->memory_bytes && shape.working_set_bytes > t->memory_bytes)
+        return nb_fail(NB_MACHINE, "rows %zu of hidden %zu: the operands exceed the memory here",
+                       shape.spec.rows, shape.spec.hidden);
     if (!shape.skipped)
         shape.level = nb_level_of(t, shape.working_set_bytes);
     shapes->items = nb_reallocate(shapes->items, (shapes->count + 1) * sizeof *shapes->items);
     shapes->items[shapes->count++] = shape;
+    return NB_OK;
 }
 
 static nb_shape at_level(const nb_topology *t, nb_shape shape, enum nb_level level)
@@ -106,13 +110,13 @@ static int add_rows(nb_shapes *shapes, const nb_options *options, const nb_topol
             for (size_t level = 0; level < NB_LEVELS; level++)
                 add_size(&levels, level);
     }
-    for (size_t i = 0; i < levels.count; i++)
-        append(shapes, t, model, at_level(t, shape, (enum nb_level)levels.items[i]));
+    for (size_t i = 0; i < levels.count && status == NB_OK; i++)
+        status = append(shapes, t, model, at_level(t, shape, (enum nb_level)levels.items[i]));
     for (size_t i = 0; i < rows.count && status == NB_OK; i++) {
         shape.spec.rows = rows.items[i];
         status = nb_shape_check(shape.spec.rows, shape.spec.hidden);
         if (status == NB_OK)
-            append(shapes, t, model, shape);
+            status = append(shapes, t, model, shape);
     }
     free(levels.items);
     free(rows.items);

@@ -1,0 +1,172 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# run, claim and info from outside: files, statuses, interruption, odd machines.
+#   measure.sh NORMBENCH TWINS   (TWINS: the folder of the provider_twin builds)
+set -u
+export LC_ALL=C
+normbench=$1
+twins=$2
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+unset NORMKERNELS_ISA
+failures=0
+checks=0
+columns='schema,run_id,started_utc,machine,cpu,commit,compiler,provider,kernel,algorithm,dtype,param_dtype,isa,rows,hidden,threads,level,mode,working_set_bytes,process,repetition,iterations,time_ns,bytes,flops,pair,slot,error_ulp,status'
+
+fail() {
+    echo "FAIL: $*" >&2
+    sed 's/^/    /' "$work/output" >&2
+    failures=$((failures + 1))
+}
+
+# expect STATUS TEXT COMMAND...: how the command ends, and a text that it prints.
+expect() {
+    wanted=$1 text=$2
+    shift 2
+    checks=$((checks + 1))
+    "$@" >"$work/output" 2>&1 </dev/null
+    status=$?
+    [ "$status" -eq "$wanted" ] || { fail "$*: status $status, not $wanted"; return; }
+    grep -qF -e "$text" "$work/output" || fail "$*: does not say '$text'"
+}
+
+# holds WHAT TEST...
+holds() {
+    what=$1
+    shift
+    checks=$((checks + 1))
+    "$@" || fail "not so: $what"
+}
+
+is() { [ "$1" = "$2" ]; }
+rows_of() { tail -n +2 "$1" | wc -l | tr -d ' '; }
+complete() { grep -q "\"complete\":[[:space:]]*$2" "$1"; }
+column() { tail -n +2 "$2" | tr -d '"\r' | cut -d, -f"$1"; }
+narrow() { ! grep -q '.\{101\}' "$work/output"; }
+
+small="--kernel rmsnorm --dtype f32 --isa scalar --hidden 768 --rows 2"
+
+# ---- run: the CSV and the machine file
+expect 0 'ns/row' "$normbench" run $small --out "$work/a.csv" --repetitions 2
+holds 'the columns are those of the design' is "$(head -1 "$work/a.csv" | tr -d '\r')" "$columns"
+holds 'three rows a repetition: alone, and paired with the copy' is "$(rows_of "$work/a.csv")" 6
+holds 'the copy has its rows' is "$(column 9 "$work/a.csv" | grep -c copy)" 2
+holds 'pairs are numbered by repetition' is "$(column 26 "$work/a.csv" | tr '\n' ' ')" ' 0 0  1 1 '
+holds 'every row is ok' is "$(column 29 "$work/a.csv" | sort -u)" ok
+holds 'the machine file is complete' complete "$work/a.json" true
+holds 'the table keeps to 100 columns' narrow
+expect 2 'exists' "$normbench" run $small --out "$work/a.csv"
+rm "$work/a.csv"
+expect 2 'exists' "$normbench" run $small --out "$work/a.csv"
+holds 'nothing is half written' [ ! -e "$work/a.csv" ]
+expect 0 'ns/row' "$normbench" run $small --out "$work/a.csv" --repetitions 2 --force
+
+# ---- run: wrong usage
+expect 2 '--out' "$normbench" run $small
+expect 2 'No such file' "$normbench" run $small --out "$work/nowhere/a.csv"
+expect 2 'contradict' "$normbench" run --kernel rmsnorm --rows 2 --level L1 --out "$work/b.csv"
+expect 2 'one thread' "$normbench" run $small --threads 2 --out "$work/b.csv"
+expect 2 'no number' "$normbench" run $small --repetitions 0 --out "$work/b.csv"
+expect 2 'too large' "$normbench" run --kernel rmsnorm --hidden 9999999999999999999 --out "$work/b.csv"
+expect 3 'exceed the memory' "$normbench" run --kernel rmsnorm --rows 1 --hidden 99999999999999 --out "$work/b.csv"
+expect 2 'too large' "$normbench" run --kernel rmsnorm --hidden 8 --rows 9999999999999999999 --out "$work/b.csv"
+expect 2 "there is no 'x'" "$normbench" run --kernel x --out "$work/b.csv"
+expect 2 'Too many arguments' "$normbench" run $small --out "$work/b.csv" more
+holds 'nothing was written' [ ! -e "$work/b.csv" ]
+
+# ---- run: outputs that fail
+expect 3 'No space left' "$normbench" run $small --out /dev/full
+expect 0 'ns/row' "$normbench" run $small --out /dev/null --repetitions 1
+holds 'a device has no machine file' [ ! -e /dev/null.json ]
+
+# ---- run: levels and modes
+expect 0 'a row takes' "$normbench" run --kernel rmsnorm --dtype f32 --isa scalar --hidden 1048576 \
+    --level L1 --out "$work/l.csv"
+holds 'an empty cell has no row' is "$(rows_of "$work/l.csv")" 0
+holds 'and its reason in the machine file' grep -q skipped "$work/l.json"
+expect 0 rotate "$normbench" run $small --mode rotate --model bert-base --out "$work/m.csv" --repetitions 1
+set -- $(column 19 "$work/m.csv" | sort -u)
+holds 'rotate walks over 24 sets of x, y and gamma' is "$1" $((24 * (2 * 2 + 1) * 768 * 4))
+
+# ---- run: replay
+expect 0 'ns/row' "$normbench" run --replay "$work/a.json" --out "$work/r.csv"
+column 9,11,13,14,15,21,25,26,27 "$work/a.csv" >"$work/first"
+column 9,11,13,14,15,21,25,26,27 "$work/r.csv" >"$work/second"
+holds 'a replay has the same rows in the same order' cmp "$work/first" "$work/second"
+expect 2 'leave the others out' "$normbench" run --replay "$work/a.json" --isa scalar --out "$work/s.csv"
+expect 2 'no machine file' "$normbench" run --replay "$work/a.csv" --out "$work/s.csv"
+expect 2 'cannot read' "$normbench" run --replay "$work/nowhere.json" --out "$work/s.csv"
+
+# ---- run: a provider that is wrong, one that crashes
+expect 0 'ns/row' "$normbench" run --provider "$twins/twin_right.so" --hidden 64 --rows 2 \
+    --repetitions 1 --out "$work/right.csv"
+expect 1 'should be' "$normbench" run --provider "$twins/twin_double.so" --hidden 64 --rows 2 \
+    --out "$work/wrong.csv"
+holds 'what fails its check is never timed' is "$(column 23 "$work/wrong.csv" | tr -d '\n')" ''
+holds 'and has one row that says why' is "$(rows_of "$work/wrong.csv")" 1
+expect 1 'crashed in rmsnorm' "$normbench" run --provider "$twins/twin_crash.so" --hidden 64 --rows 2 \
+    --out "$work/crash.csv"
+holds 'a crash leaves the file incomplete' complete "$work/crash.json" false
+
+# ---- claim
+pair="--isa scalar --hidden 768 --rows 2 --quick"
+expect 0 '15-20 % hold' "$normbench" claim $pair --out "$work/c.csv" --processes 3
+holds 'the columns are those of the design' is "$(head -1 "$work/c.csv" | tr -d '\r')" "$columns"
+holds 'three processes' is "$(column 20 "$work/c.csv" | sort -u | tr '\n' ' ')" '0 1 2 '
+holds 'each pair has layernorm, rmsnorm, the copy and two_pass' is \
+    "$(column 9,10,27 "$work/c.csv" | sort -u | tr '\n' ' ')" \
+    'copy,default,2 layernorm,default,0 layernorm,two_pass,3 rmsnorm,default,1 '
+holds 'as often each' is "$(column 27 "$work/c.csv" | sort | uniq -c | awk '{print $1}' | sort -u | wc -l)" 1
+holds 'the machine file is complete' complete "$work/c.json" true
+holds 'the table keeps to 100 columns' narrow
+expect 0 'add_rmsnorm (default) against add_layernorm' "$normbench" claim $pair --processes 1 \
+    --kernel add_layernorm,add_rmsnorm
+expect 0 'against layernorm (two_pass)' "$normbench" claim $pair --processes 1 --algorithm two_pass
+expect 2 'no pair to compare' "$normbench" claim --kernel rmsnorm
+expect 2 'one thread' "$normbench" claim --threads 2
+expect 2 'exists' "$normbench" claim $pair --out "$work/c.csv"
+expect 3 'No space left' "$normbench" claim $pair --out /dev/full
+expect 2 'other subcommands' "$normbench" worker
+
+# ---- Ctrl-C keeps what is finished
+interrupt() { # COMMAND: interrupts it when it has written its first rows
+    rm -f "$work/i.csv" "$work/i.json"
+    "$normbench" "$@" --out "$work/i.csv" >"$work/output" 2>&1 </dev/null &
+    running=$!
+    while [ ! -s "$work/i.csv" ] || [ "$(rows_of "$work/i.csv")" -lt 4 ]; do
+        kill -0 $running 2>/dev/null || break
+        sleep 0.05
+    done
+    kill -INT $running
+    wait $running
+    holds "$1: interrupted is 130" is $? 130
+    holds "$1: finished rows stay" [ "$(rows_of "$work/i.csv")" -ge 4 ]
+    holds "$1: the last row is whole" is "$(tail -1 "$work/i.csv" | tr -d '\r' | tail -c 5)" '"ok"'
+    holds "$1: the machine file says incomplete" complete "$work/i.json" false
+}
+interrupt run --kernel rmsnorm --dtype f32 --hidden 768 --repetitions 100 --rows 1,2,3,4
+interrupt claim --isa scalar --hidden 768 --rows 1,2,3,4 --processes 100
+
+# ---- A machine that shows little of itself
+expect 0 'chosen ISA' "$normbench" info
+expect 0 'unknown' env HWLOC_COMPONENTS=stop "$normbench" info
+holds 'an unknown size is no 0' is "$(grep -cE '^(L1d|L2|L3) +unknown$' "$work/output")" 3
+expect 0 'chosen ISA' env HWLOC_XMLFILE=/nonexistent "$normbench" info
+expect 0 'chosen ISA' env HWLOC_FSROOT=/nonexistent "$normbench" info
+expect 0 'ns/row' env HWLOC_COMPONENTS=stop "$normbench" run --kernel rmsnorm --dtype f32 \
+    --isa scalar --hidden 768 --repetitions 1 --out "$work/u.csv"
+holds 'rows are chosen without caches' is "$(column 14 "$work/u.csv" | sort -u)" 32
+holds 'and the level is empty' is "$(column 17 "$work/u.csv" | sort -u)" ''
+holds 'and the cache sizes are null' is "$(grep -c '"bytes":[[:space:]]*null' "$work/u.json")" 3
+expect 0 '15-20 % hold' env HWLOC_COMPONENTS=stop "$normbench" claim --isa scalar --hidden 768 \
+    --quick --processes 1
+
+# ---- A restricted set of CPUs
+last=$(taskset -pc $$ | sed 's/.*[ ,-]//')
+expect 0 "measured on     CPU $last" taskset -c "$last" "$normbench" info
+holds 'one CPU is allowed' grep -q 'CPUs allowed    1$' "$work/output"
+expect 0 'ns/row' taskset -c "$last" "$normbench" run $small --repetitions 1 --out "$work/t.csv"
+holds 'the binding is recorded' grep -q "\"bound_cpu\":[[:space:]]*$last," "$work/t.json"
+
+echo "$checks checks, $failures failures"
+[ "$failures" -eq 0 ]
