@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "reference.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,7 +53,7 @@ typedef struct statistics {
 
 static double largest(double a, double b)
 {
-    return fmax(fabs(a), fabs(b));
+    return fabs(a) > fabs(b) ? fabs(a) : fabs(b);
 }
 
 /* ---- Operands ----------------------------------------------------------- */
@@ -178,8 +179,8 @@ static double normalised(const statistics *s, double v)
 static void put_statistics(const call *c, size_t row, const statistics *s, int rstd)
 {
     const double mean = s->shift + s->delta;
-    put(c, NK_OPERAND_MEAN, row, mean, largest(mean, s->sd));
-    put(c, rstd, row, s->rstd, fabs(s->rstd));
+    put(c, NK_OPERAND_MEAN, row, mean, largest(largest(mean, s->sd), FLT_MIN));
+    put(c, rstd, row, s->rstd, largest(s->rstd, FLT_MIN));
 }
 
 /* h[i] = x[i] + rmsnorm(residual)[i], the norm rounded as if it were stored. */
@@ -189,7 +190,7 @@ static void join_sandwich(const call *c, size_t row, double *h)
     for (size_t i = 0; i < hidden; i++)
         h[i] = row_element(c, NK_OPERAND_RESIDUAL, row, i);
     const statistics s = rms_statistics(c, h, hidden);
-    put(c, NK_OPERAND_RSTD, row, s.rstd, fabs(s.rstd));
+    put(c, NK_OPERAND_RSTD, row, s.rstd, largest(s.rstd, FLT_MIN));
     for (size_t i = 0; i < hidden; i++) {
         const double x = row_element(c, NK_OPERAND_X, row, i);
         const double gamma = gamma_element(c, NK_OPERAND_GAMMA, i);
@@ -216,7 +217,7 @@ static void join_row(const call *c, size_t row, double *h)
         h[i] =
             rounded_float(c->dtype, c->form.join == JOIN_SCALED ? fmaf(c->args->alpha, x, residual)
                                                                 : x + residual);
-        put(c, NK_OPERAND_H, row * hidden + i, h[i], fabs(h[i]));
+        put(c, NK_OPERAND_H, row * hidden + i, h[i], 0.0); /* exact */
     }
 }
 
@@ -237,11 +238,10 @@ static statistics row_statistics(const call *c, const double *h)
 static void copy_row(const call *c, size_t row, const double *x)
 {
     for (size_t i = 0; i < c->args->hidden; i++) {
-        put(c, NK_OPERAND_Y, row * c->args->hidden + i, x[i], fabs(x[i]));
-        if (c->args->residual && c->args->h) {
-            const double residual = row_element(c, NK_OPERAND_RESIDUAL, row, i);
-            put(c, NK_OPERAND_H, row * c->args->hidden + i, residual, fabs(residual));
-        }
+        put(c, NK_OPERAND_Y, row * c->args->hidden + i, x[i], 0.0);
+        if (c->args->residual)
+            put(c, NK_OPERAND_H, row * c->args->hidden + i,
+                row_element(c, NK_OPERAND_RESIDUAL, row, i), 0.0);
     }
 }
 
@@ -266,6 +266,8 @@ static void forward_row(const call *c, size_t row, double *h)
         double scale = largest(largest(y, gamma), largest(beta, 1.0));
         if (sandwich)
             scale = largest(scale, largest(row_element(c, NK_OPERAND_X, row, i), h[i]));
+        if (c->form.norm != NORM_TANH && s.sd == 0.0) /* beta, exactly */
+            scale = 0.0;
         put(c, NK_OPERAND_Y, row * c->args->hidden + i, y, scale);
     }
 }
@@ -295,28 +297,36 @@ typedef struct interval {
     double low, high;
 } interval;
 
+static double power_of_two_below(double v)
+{
+    uint64_t bits;
+    memcpy(&bits, &v, sizeof(bits));
+    bits &= 0x7FF0000000000000u;
+    memcpy(&v, &bits, sizeof(v));
+    return v;
+}
+
 static interval meaning(double got, nk_dtype dtype)
 {
     static const struct {
-        int digits, least_exponent, infinity_exponent;
-    } formats[NK_DTYPES] = {
-        [NK_F32] = {24, -126, 128}, [NK_BF16] = {8, -126, 128}, [NK_F16] = {11, -14, 16}};
-    const double infinity = ldexp(1.0, formats[dtype].infinity_exponent);
-    const double smallest_normal = ldexp(1.0, formats[dtype].least_exponent);
-    const int digits = formats[dtype].digits;
-    const double size = fabs(got);
+        double infinity, smallest_normal, half_unit; /* the last of 1 */
+    } formats[NK_DTYPES] = {[NK_F32] = {0x1p128, 0x1p-126, 0x1p-24},
+                            [NK_BF16] = {0x1p128, 0x1p-126, 0x1p-8},
+                            [NK_F16] = {0x1p16, 0x1p-14, 0x1p-11}};
+    const double infinity = formats[dtype].infinity, half_unit = formats[dtype].half_unit;
+    const double smallest_normal = formats[dtype].smallest_normal;
     if (isinf(got)) {
-        const double low = infinity - ldexp(infinity, -digits - 1);
+        const double low = infinity * (1 - half_unit / 2);
         return got > 0 ? (interval){low, INFINITY} : (interval){-INFINITY, -low};
     }
     if (dtype == NK_F32)
         return (interval){got, got};
-    if (dtype == NK_BF16 && size == 0.0) /* which flushes what is subnormal */
+    if (dtype == NK_BF16 && got == 0.0) /* which flushes what is subnormal */
         return (interval){-smallest_normal, smallest_normal};
-    int exponent;
-    const double fraction = frexp(fmax(size, smallest_normal), &exponent);
-    const double above = ldexp(0.5, exponent - digits);
-    const double below = fraction == 0.5 && size > smallest_normal ? above / 2 : above;
+    const double size = fabs(got);
+    const double power = size > smallest_normal ? power_of_two_below(size) : smallest_normal;
+    const double above = power * half_unit;
+    const double below = size == power && size > smallest_normal ? above / 2 : above;
     return got < 0 ? (interval){got - above, got + below} : (interval){got - below, got + above};
 }
 
@@ -326,6 +336,8 @@ double nk_error(double got, double expected, double scale, nk_dtype dtype)
         return isnan(got) && isnan(expected) ? 0.0 : INFINITY;
     if (isinf(expected))
         return got == expected ? 0.0 : INFINITY;
+    if (got == expected)
+        return 0.0;
     const interval range = meaning(got, dtype);
     double distance = 0.0;
     if (expected < range.low)

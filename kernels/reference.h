@@ -8,7 +8,8 @@
 #include "catalog.h"
 
 /* One result of the oracle: what is right, and the scale that the promise
- * measures errors by (max(|y|, |gamma|, |beta|, 1) and so on). */
+ * measures errors by (max(|y|, |gamma|, |beta|, 1) and so on; 0 where no error
+ * is allowed: a copy, a sum h, and y in a row of zero variance). */
 typedef struct nk_expected {
     double *value;
     double *scale;
