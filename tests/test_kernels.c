@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every kernel on ordinary rows: all shapes, options and places of operands. */
+#include "harness.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const nk_provider *provider;
+
+/* Another place of the same rows: the same bits, nothing else touched. */
+static void run_again(const problem *p, const result *first, const layout *l, const char *what)
+{
+    result r;
+    run(first->kernel, p, l, &r);
+    check_same(p, first, &r, what);
+    result_free(&r);
+}
+
+static layout layout_of(bool at_end, size_t pad, size_t shift)
+{
+    layout l = {.at_end = at_end};
+    for (int o = 0; o < NK_OPERANDS; o++) {
+        l.pad[o] = pad ? pad + (size_t)o : 0;
+        l.shift[o] = shift ? (shift + 5 * (size_t)o) % 16 : 0;
+    }
+    return l;
+}
+
+/* ---- Shapes ----------------------------------------------------------------- */
+
+static void check_shape(problem *p)
+{
+    if (p->hidden > 1) /* else all that is given, no option */
+        problem_vary(p, mix(harness_seed(), p->hidden * 64 + p->rows));
+    problem_expect(p);
+    for (const nk_kernel *k = kernel_next(p, NULL); k; k = kernel_next(p, k)) {
+        result r;
+        run(k, p, &(layout){0}, &r);
+        check_result(p, &r);
+        const layout at_end = layout_of(true, p->hidden % 2 ? 0 : 3, 0);
+        run_again(p, &r, &at_end, "before a guard page");
+        result_free(&r);
+    }
+}
+
+static void shapes(void **state)
+{
+    (void)state;
+    static const size_t wide[] = {131, 767, 768, 769, 1023, 1600, 4096, 4099, 16384, 0};
+    static const size_t some_rows[] = {1, 2, 3, 7, 17, 33, 0};
+    size_t narrow[131] = {0};
+    for (size_t i = 0; i < 130; i++)
+        narrow[i] = i + 1;
+    test_begin("shapes");
+    each_problem(check_shape, some_rows, narrow);
+    each_problem(check_shape, some_rows, wide);
+    test_end();
+}
+
+/* ---- Options ------------------------------------------------------------------ */
+
+/* An absent column is the column of its neutral numbers, bit for bit. */
+static void absent_is_neutral(problem *p, const result *r, const nk_kernel *k)
+{
+    problem *full = problem_new(p->op, p->dtype, p->rows, p->hidden);
+    full->eps = p->eps;
+    full->alpha = p->alpha;
+    full->gamma_offset = p->gamma_offset;
+    full->fraction = p->fraction;
+    problem_set_flags(full, p->flags);
+    for (int o = 0; o < NK_OPERANDS; o++)
+        if (nk_operands[o].shape == NK_SHAPE_COLUMN && full->in[o] && !(p->present & BIT(o)))
+            for (size_t i = 0; i < p->hidden; i++)
+                problem_set(full, o, i, o == NK_OPERAND_BETA ? 0.0f : 1.0f);
+    result f;
+    run(k, full, &(layout){0}, &f);
+    check_same(full, &f, r, "with absent columns and fewer results");
+    result_free(&f);
+    problem_free(full);
+}
+
+static void check_options(problem *p)
+{
+    const uint32_t all = nk_ops[p->op].optional;
+    for (uint32_t choice = 0; choice <= all; choice++) {
+        if (choice & ~all) /* only the subsets of what is optional */
+            continue;
+        problem_vary(p, mix(choice, p->hidden) << 32 | choice);
+        problem_expect(p);
+        for (const nk_kernel *k = kernel_next(p, NULL); k; k = kernel_next(p, k)) {
+            result r;
+            run(k, p, &(layout){0}, &r);
+            check_result(p, &r);
+            absent_is_neutral(p, &r, k);
+            result_free(&r);
+        }
+    }
+}
+
+static void options(void **state)
+{
+    (void)state;
+    static const size_t some_hidden[] = {2, 5, 16, 67, 256, 769, 4099, 0};
+    test_begin("options");
+    each_problem(check_options, (size_t[]){1, 2, 9, 0}, some_hidden);
+    test_end();
+}
+
+/* ---- Places --------------------------------------------------------------------- */
+
+static void check_places(problem *p)
+{
+    problem_expect(p);
+    for (const nk_kernel *k = kernel_next(p, NULL); k; k = kernel_next(p, k)) {
+        result r;
+        run(k, p, &(layout){0}, &r);
+        check_result(p, &r);
+        for (size_t shift = 1; shift < 16; shift++) {
+            layout l = layout_of(false, 0, shift);
+            run_again(p, &r, &l, "shifted pointers");
+            l = layout_of(true, shift * 3 % 17, shift);
+            run_again(p, &r, &l, "shifted pointers and strides");
+        }
+        for (int o = 0; o < NK_OPERANDS; o++)
+            for (int at_end = 0; at_end < 2 && (p->present & BIT(o)); at_end++) {
+                layout one = {.at_end = at_end};
+                for (int other = 0; other < NK_OPERANDS; other++)
+                    one.shift[other] = other == o ? 0 : 16;
+                run_again(p, &r, &one, "one operand at a guard page");
+            }
+        result_free(&r);
+    }
+}
+
+static void places(void **state)
+{
+    (void)state;
+    static const size_t some_hidden[] = {1, 3, 8, 16, 31, 64, 100, 768, 1023, 4096, 4099, 0};
+    test_begin("places");
+    each_problem(check_places, (size_t[]){1, 3, 18, 0}, some_hidden);
+    test_end();
+}
+
+/* ---- In place --------------------------------------------------------------------- */
+
+static bool is_row_output(const problem *p, int operand)
+{
+    return problem_gives(p, operand) && nk_operands[operand].shape == NK_SHAPE_ROW;
+}
+
+/* Lays the outputs from `operand` on over inputs in every allowed way. */
+static void aliases_from(const problem *p, const result *r, layout *l, int operand, uint32_t used)
+{
+    if (operand == NK_OPERANDS) {
+        if (used)
+            run_again(p, r, l, "in place");
+        return;
+    }
+    l->alias[operand] = 0;
+    aliases_from(p, r, l, operand + 1, used);
+    if (!is_row_output(p, operand))
+        return;
+    for (int input = 0; input < NK_OPERANDS; input++) {
+        if (!(nk_ops[p->op].aliases & p->present & ~used & BIT(input)))
+            continue;
+        l->alias[operand] = 1 + input;
+        aliases_from(p, r, l, operand + 1, used | BIT(input));
+    }
+    l->alias[operand] = 0;
+}
+
+static void check_aliases(problem *p)
+{
+    for (const nk_kernel *k = kernel_next(p, NULL); k; k = kernel_next(p, k)) {
+        result r;
+        run(k, p, &(layout){0}, &r);
+        check_result(p, &r);
+        for (size_t i = 0; i < 4; i++) {
+            layout l = layout_of(i & 1, i & 2 ? 7 : 0, i & 1);
+            l.store = i == 0 ? NK_STORE_STREAM : NK_STORE_AUTO;
+            aliases_from(p, &r, &l, 0, 0);
+        }
+        result_free(&r);
+    }
+}
+
+/* With all results wanted, then without h. */
+static void check_in_place(problem *p)
+{
+    problem_expect(p);
+    check_aliases(p);
+    p->present &= nk_ops[p->op].required | ~BIT(NK_OPERAND_H);
+    check_aliases(p);
+}
+
+static void in_place(void **state)
+{
+    (void)state;
+    static const size_t some_hidden[] = {1, 5, 16, 64, 100, 769, 1600, 4096, 4099, 16384, 0};
+    test_begin("in_place");
+    each_problem(check_in_place, (size_t[]){1, 2, 7, 20, 0}, some_hidden);
+    test_end();
+}
+
+/* ---- Batch invariance ---------------------------------------------------------------- */
+
+/* Among ordinary rows, some of the kinds that take a slower path. */
+static void mix_in_odd_rows(problem *p)
+{
+    float *values = malloc(p->hidden * sizeof(float));
+    for (size_t row = 2; row < p->rows; row += 5) {
+        const uint64_t random = mix(harness_seed(), row * 65536 + p->hidden);
+        const row_kind *kind = &row_kinds[random % row_kind_count];
+        kind->fill(values, p->hidden, kind->a, kind->b, random);
+        for (size_t i = 0; i < p->hidden; i++)
+            problem_set(p, NK_OPERAND_X, row * p->hidden + i, values[i]);
+    }
+    free(values);
+}
+
+static void slices(const problem *p, const result *whole)
+{
+    static const size_t some_rows[] = {1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 31};
+    for (size_t i = 0; i < COUNT(some_rows) && some_rows[i] < p->rows; i++) {
+        const size_t rows = some_rows[i];
+        for (size_t first = 0; first + rows <= p->rows; first += rows) {
+            layout l = layout_of(i % 2, i % 3, (first + i) % 16);
+            l.first = first;
+            l.rows = rows;
+            run_again(p, whole, &l, "fewer rows");
+        }
+    }
+}
+
+/* Streamed or not, by request or by size: the same bits; and the kernel says
+ * which. Whether it streams at all is the ISA's affair. */
+static void stores(const problem *p, const result *whole)
+{
+    static const struct {
+        uint32_t store;
+        size_t llc_bytes;
+        bool cached;
+    } modes[] = {{NK_STORE_CACHED, 0, true},          {NK_STORE_STREAM, 0, false},
+                 {NK_STORE_AUTO, 0, false},           {NK_STORE_AUTO, 1, false},
+                 {NK_STORE_CACHED, 1, true},          {NK_STORE_STREAM, SIZE_MAX, false},
+                 {NK_STORE_AUTO, SIZE_MAX / 2, true}, {NK_STORE_AUTO, 4096, false}};
+    for (size_t i = 0; i < COUNT(modes); i++)
+        for (size_t pad = 0; pad < 3; pad++) {
+            layout l = {.store = modes[i].store, .llc_bytes = modes[i].llc_bytes};
+            for (int o = 0; o < NK_OPERANDS; o++)
+                l.pad[o] = pad == 1 ? 64 : pad == 2 ? 1 : 0;
+            result r;
+            run(whole->kernel, p, &l, &r);
+            check_same(p, whole, &r, "another store");
+            if (modes[i].cached && r.store_used != NK_STORE_CACHED)
+                report(whole->kernel, p, "streamed, store %u, llc_bytes %zu", l.store, l.llc_bytes);
+            result_free(&r);
+        }
+}
+
+static void check_batch(problem *p)
+{
+    mix_in_odd_rows(p);
+    for (const nk_kernel *k = kernel_next(p, NULL); k; k = kernel_next(p, k)) {
+        result whole;
+        run(k, p, &(layout){0}, &whole);
+        slices(p, &whole);
+        stores(p, &whole);
+        result_free(&whole);
+    }
+}
+
+static void batch(void **state)
+{
+    (void)state;
+    static const size_t some_hidden[] = {1,    5,    16,   100,  256,   768, 1023,
+                                         1600, 3072, 4096, 4099, 16384, 0};
+    test_begin("batch");
+    each_problem(check_batch, (size_t[]){40, 0}, some_hidden);
+    test_end();
+}
+
+/* ---- Fused and unfused ------------------------------------------------------------------ */
+
+/* fused(p) = second(p with `to` replaced by the output `from` of first(p)) */
+static const struct chain {
+    const char *fused, *first, *second;
+    int from, to;
+} chains[] = {
+    {"add_layernorm", "residual_add", "layernorm", NK_OPERAND_H, NK_OPERAND_X},
+    {"add_rmsnorm", "residual_add", "rmsnorm", NK_OPERAND_H, NK_OPERAND_X},
+};
+
+/* The operands of `p` as far as the other op takes them. */
+static problem *problem_for(const problem *p, int op)
+{
+    problem *q = problem_new(op, p->dtype, p->rows, p->hidden);
+    q->eps = nk_ops[op].options & NK_TAKES_EPS ? p->eps : 0;
+    q->gamma_offset = nk_ops[op].options & NK_TAKES_OFFSET ? p->gamma_offset : 0;
+    problem_set_flags(q, nk_ops[op].options & NK_TAKES_EPS ? p->flags : 0);
+    q->present = nk_ops[op].required | (nk_ops[op].optional & p->present);
+    for (int o = 0; o < NK_OPERANDS; o++)
+        if (q->in[o] && p->in[o])
+            for (size_t i = 0; i < nk_operand_elements(o, p->rows, p->hidden); i++)
+                problem_set(q, o, i, problem_get(p, o, i));
+    return q;
+}
+
+static void unfused(const problem *p, const struct chain *c, const nk_kernel *k, result *r)
+{
+    problem *one = problem_for(p, nk_op_index(c->first));
+    problem *two = problem_for(p, nk_op_index(c->second));
+    result step;
+    run(kernel_like(k, c->first), one, &(layout){0}, &step);
+    memcpy(two->in[c->to], step.out[c->from], p->rows * p->hidden * nk_dtypes[p->dtype].bytes);
+    run(kernel_like(k, c->second), two, &(layout){0}, r);
+    if (!r->out[c->from]) /* what both forms give */
+        r->out[c->from] = step.out[c->from], step.out[c->from] = NULL;
+    result_free(&step);
+    problem_free(one);
+    problem_free(two);
+}
+
+static void check_chain(problem *p, const struct chain *c)
+{
+    for (const nk_kernel *k = kernel_next(p, NULL); k; k = kernel_next(p, k)) {
+        if (!kernel_is_default(k))
+            continue;
+        result fused, chained;
+        run(k, p, &(layout){0}, &fused);
+        unfused(p, c, k, &chained);
+        check_same(p, &chained, &fused, "fused, against one after the other");
+        result_free(&chained);
+        result_free(&fused);
+    }
+}
+
+static void check_fused(problem *p)
+{
+    for (const struct chain *c = chains; c < chains + COUNT(chains); c++)
+        for (uint64_t choice = 0; choice < 4 && !strcmp(c->fused, nk_ops[p->op].name); choice++) {
+            problem_vary(p, mix(harness_seed(), choice + 4 * p->hidden));
+            mix_in_odd_rows(p);
+            check_chain(p, c);
+        }
+}
+
+static void fused(void **state)
+{
+    (void)state;
+    static const size_t some_hidden[] = {1,   7,    16,   33,   100,   256, 768,
+                                         769, 1600, 4096, 4099, 16384, 0};
+    test_begin("fused");
+    each_problem(check_fused, (size_t[]){1, 17, 0}, some_hidden);
+    test_end();
+}
+
+/* ---- Nothing left out --------------------------------------------------------------------- */
+
+static bool dtype_is_provided(const char *dtype)
+{
+    for (size_t i = 0; i < provider->count; i++)
+        if (!strcmp(provider->kernels[i].dtype, dtype))
+            return true;
+    return false;
+}
+
+/* What the compiler's own detection says of this CPU. */
+static bool cpu_has(const char *isa)
+{
+#if defined(__x86_64__)
+    if (!strcmp(isa, "avx2"))
+        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    if (!strcmp(isa, "avx512"))
+        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+               __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+#elif defined(__aarch64__)
+    if (!strcmp(isa, "neon"))
+        return true;
+#endif
+    return !strcmp(isa, "scalar");
+}
+
+static void check_cell(const nk_algorithm_info *algorithm, const char *dtype, const char *isa)
+{
+    const char *op = nk_ops[algorithm->op].name;
+    const nk_kernel *kernel = NULL;
+    for (const nk_kernel *k = provider->kernels; k < provider->kernels + provider->count; k++)
+        if (!strcmp(k->op, op) && !strcmp(k->algorithm, algorithm->name) &&
+            !strcmp(k->dtype, dtype) && !strcmp(k->isa, isa)) {
+            if (kernel)
+                fail_msg("%s/%s/%s/%s is there twice", op, algorithm->name, dtype, isa);
+            kernel = k;
+        }
+    if (!kernel)
+        fail_msg("%s/%s/%s/%s is not in the provider's table", op, algorithm->name, dtype, isa);
+    const char *restricted = getenv("NORMKERNELS_ISA");
+    const bool wanted = cpu_has(isa) && (!restricted || !strcmp(restricted, isa));
+    if (kernel->unavailable && (wanted || !*kernel->unavailable))
+        fail_msg("%s/%s is unavailable, though this CPU has it: %s", op, isa, kernel->unavailable);
+    if (!kernel->unavailable && !wanted)
+        fail_msg("%s/%s would run, though this CPU does not have it", op, isa);
+    if (!kernel->unavailable && !kernel_exercised(kernel))
+        fail_msg("%s/%s/%s/%s was not exercised", op, algorithm->name, dtype, isa);
+}
+
+static void every_cell(void **state)
+{
+    (void)state;
+    if (harness_filtered())
+        skip();
+    for (size_t i = 0; i < nk_algorithm_count; i++)
+        for (int dtype = 0; dtype < NK_DTYPES; dtype++)
+            for (int isa = 0; isa < NK_ISAS; isa++)
+                if (dtype_is_provided(nk_dtypes[dtype].name))
+                    check_cell(&nk_algorithms[i], nk_dtypes[dtype].name, nk_isas[isa].name);
+}
+
+int main(int argc, char **argv)
+{
+    provider = harness_start(argc, argv);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(shapes),     cmocka_unit_test(options), cmocka_unit_test(places),
+        cmocka_unit_test(in_place),   cmocka_unit_test(batch),   cmocka_unit_test(fused),
+        cmocka_unit_test(every_cell),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The oracle's own foundations: conversions of the 16-bit dtypes, the measure
+ * of errors, and each op on a row that was worked out by hand. */
+#include "harness.h"
+
+#include <math.h>
+#include <string.h>
+
+static float from_bits(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof(value));
+    return value;
+}
+
+static unsigned converted(nk_dtype dtype, float value)
+{
+    uint16_t bits;
+    nk_from_float(&bits, 0, dtype, value);
+    return bits;
+}
+
+static void conversions_round_once_to_even(void **state)
+{
+    (void)state;
+    static const struct {
+        nk_dtype dtype;
+        uint32_t from;
+        unsigned to;
+    } cases[] = {
+        {NK_BF16, 0x3F808000, 0x3F80}, {NK_BF16, 0x3F818000, 0x3F82}, {NK_BF16, 0x3F808001, 0x3F81},
+        {NK_BF16, 0x7F7FFFFF, 0x7F80}, {NK_BF16, 0x7F7F7FFF, 0x7F7F}, {NK_BF16, 0xFF800000, 0xFF80},
+        {NK_BF16, 0x80000000, 0x8000}, {NK_BF16, 0x00018000, 0x0002}, {NK_F16, 0x3F800000, 0x3C00},
+        {NK_F16, 0x477FE000, 0x7BFF},  {NK_F16, 0x477FEFFF, 0x7BFF},  {NK_F16, 0x477FF000, 0x7C00},
+        {NK_F16, 0x33800000, 0x0001},  {NK_F16, 0x33000000, 0x0000},  {NK_F16, 0x33000001, 0x0001},
+        {NK_F16, 0x33C00000, 0x0002},  {NK_F16, 0x3F801000, 0x3C00},  {NK_F16, 0x3F803000, 0x3C02},
+        {NK_F16, 0x387FE000, 0x0400},  {NK_F16, 0xFF800000, 0xFC00},  {NK_F16, 0x7F7FFFFF, 0x7C00},
+        {NK_F16, 0x00000001, 0x0000},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++)
+        assert_int_equal(converted(cases[i].dtype, from_bits(cases[i].from)), cases[i].to);
+}
+
+static void conversions_keep_nan(void **state)
+{
+    (void)state;
+    static const uint32_t nans[] = {0x7F800001, 0x7FFFFFFF, 0x7FC00000, 0xFF800001, 0xFFFFFFFF};
+    for (size_t i = 0; i < COUNT(nans); i++)
+        for (nk_dtype dtype = NK_BF16; dtype <= NK_F16; dtype++) {
+            const uint16_t bits = (uint16_t)converted(dtype, from_bits(nans[i]));
+            assert_true(isnan(nk_to_float(&bits, 0, dtype)));
+        }
+}
+
+static void conversions_are_inverse(void **state)
+{
+    (void)state;
+    for (nk_dtype dtype = NK_BF16; dtype <= NK_F16; dtype++)
+        for (unsigned bits = 0; bits <= 0xFFFF; bits++) {
+            const uint16_t stored = (uint16_t)bits;
+            const float value = nk_to_float(&stored, 0, dtype);
+            if (isnan(value))
+                continue;
+            uint16_t again[2];
+            nk_from_float(again, 0, dtype, value);
+            nk_from_double(again, 1, dtype, (double)value);
+            assert_int_equal(again[0], bits);
+            assert_int_equal(again[1], bits);
+        }
+}
+
+/* By way of float, the first of these would become a tie, and even. */
+static void doubles_are_not_rounded_twice(void **state)
+{
+    (void)state;
+    uint16_t bits;
+    nk_from_double(&bits, 0, NK_BF16, 1.0 + 0x1p-8 + 0x1p-40);
+    assert_int_equal(bits, 0x3F81);
+    nk_from_double(&bits, 0, NK_F16, 1.0 + 0x1p-11 + 0x1p-40);
+    assert_int_equal(bits, 0x3C01);
+    nk_from_double(&bits, 0, NK_F16, 0x1p-25 + 0x1p-70);
+    assert_int_equal(bits, 0x0001);
+    nk_from_double(&bits, 0, NK_F16, 65520.0 - 0x1p-30);
+    assert_int_equal(bits, 0x7BFF);
+    nk_from_double(&bits, 0, NK_BF16, 1e300);
+    assert_int_equal(bits, 0x7F80);
+}
+
+static void errors_are_measured_in_units_of_the_scale(void **state)
+{
+    (void)state;
+    static const struct {
+        double got, expected, scale;
+        nk_dtype dtype;
+        double error;
+    } cases[] = {
+        {1, 1, 1, NK_F32, 0},
+        {1 + 0x1p-23, 1, 1, NK_F32, 1},
+        {1 + 0x1p-23, 1, 2, NK_F32, 0.5},
+        {0, 0x1p-20, 1, NK_F32, 8},
+        {0x1p-149, 0, 0, NK_F32, INFINITY},
+        {0, 0, 0, NK_F32, 0},
+        {NAN, NAN, 1, NK_F32, 0},
+        {NAN, 1, 1, NK_F32, INFINITY},
+        {1, NAN, 1, NK_F32, INFINITY},
+        {INFINITY, INFINITY, 1, NK_F32, 0},
+        {INFINITY, -INFINITY, 1, NK_F32, INFINITY},
+        {3e38, INFINITY, 1, NK_F32, INFINITY},
+        {INFINITY, 1e39, 1e39, NK_F32, 0},   /* what a float must make of it */
+        {-INFINITY, -1e39, 1e39, NK_F32, 0}, /* and its mirror image */
+        {1, 1 + 0x1p-8, 1, NK_BF16, 0},      /* half a unit */
+        {1, 1 + 0x1p-8 + 0x1p-20, 1, NK_BF16, 8},
+        {1, 1 - 0x1p-9, 1, NK_BF16, 0}, /* half a unit of the binade below */
+        {1, 1 - 0x1p-9 - 0x1p-20, 1, NK_BF16, 8},
+        {-1, -1 - 0x1p-8 - 0x1p-20, 1, NK_BF16, 8},
+        {0, 0x1p-127, 1, NK_BF16, 0}, /* may be flushed */
+        {0, 0x1p-127, 0, NK_BF16, 0},
+        {1, 1 + 0x1p-11, 1, NK_F16, 0},
+        {1, 1 + 0x1p-11 + 0x1p-23, 1, NK_F16, 1},
+        {0, 0x1p-25, 0, NK_F16, 0},
+        {0, 0x1p-24, 0, NK_F16, INFINITY}, /* a subnormal f16 is no zero */
+        {INFINITY, 65520, 1, NK_F16, 0},
+        {65504, 65519, 1, NK_F16, 0},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        const double error =
+            nk_error(cases[i].got, cases[i].expected, cases[i].scale, cases[i].dtype);
+        if (error != cases[i].error && !(fabs(error - cases[i].error) < 1e-6))
+            fail_msg("case %zu: %g for %g is %g u, not %g", i, cases[i].got, cases[i].expected,
+                     error, cases[i].error);
+    }
+}
+
+/* x, residual, gamma and beta of 4, eps 0: whole numbers where they can be. */
+static void ops_by_hand(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *op;
+        int output;
+        double expected[4];
+    } cases[] = {
+        {"residual_add", NK_OPERAND_H, {2, 2, 6, 6}},
+        {"layernorm", NK_OPERAND_Y, {-1.5, 1, -0.5, 0}},     /* mean 3, sd 2 */
+        {"add_layernorm", NK_OPERAND_Y, {-1.5, -3, 1.5, 0}}, /* mean 4, sd 2 */
+        {"add_layernorm", NK_OPERAND_MEAN, {4}},
+        {"add_layernorm", NK_OPERAND_RSTD, {0.5}},
+        {"rmsnorm",
+         NK_OPERAND_Y,
+         {1 / 3.605551275463989, 2 * 5 / 3.605551275463989, 1 / 3.605551275463989,
+          -5 / 3.605551275463989}},
+        {"add_rmsnorm", NK_OPERAND_RSTD, {0.22360679774997896}},
+    };
+    static float x[4] = {1, 5, 1, 5}, residual[4] = {1, -3, 5, 1};
+    static float gamma[4] = {1, 2, 1, -1}, beta[4] = {-0.5, -1, 0.5, 1};
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        const int op = nk_op_index(cases[i].op);
+        double value[4];
+        nk_expected expected[NK_OPERANDS] = {[NK_OPERAND_X] = {0}};
+        expected[cases[i].output].value = value;
+        nk_args args = {.size = sizeof(args), .rows = 1, .hidden = 4, .x = x, .gamma = gamma};
+        if (nk_ops[op].required & BIT(NK_OPERAND_RESIDUAL))
+            args.residual = residual;
+        if (nk_ops[op].optional & BIT(NK_OPERAND_BETA))
+            args.beta = beta;
+        nk_reference(op, NK_F32, &args, expected);
+        const size_t n = nk_operand_elements(cases[i].output, 1, 4);
+        for (size_t j = 0; j < n; j++)
+            if (!(fabs(value[j] - cases[i].expected[j]) < 1e-15))
+                fail_msg("%s %s[%zu]: %.17g, not %.17g", cases[i].op,
+                         nk_operands[cases[i].output].name, j, value[j], cases[i].expected[j]);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(conversions_round_once_to_even),
+        cmocka_unit_test(conversions_keep_nan),
+        cmocka_unit_test(conversions_are_inverse),
+        cmocka_unit_test(doubles_are_not_rounded_twice),
+        cmocka_unit_test(errors_are_measured_in_units_of_the_scale),
+        cmocka_unit_test(ops_by_hand),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
