@@ -183,45 +183,48 @@ typedef const nk_provider *(*nk_provider_entry)(void);
 
 /* h = x + residual. He et al. 2015. */
 NK_API nk_status nk_residual_add_f32(const float *x, const float *residual, float *h, size_t rows,
-        size_t hidden);
+                                     size_t hidden);
 NK_API nk_status nk_residual_add_bf16(const nk_bf16 *x, const nk_bf16 *residual, nk_bf16 *h,
-        size_t rows, size_t hidden);
-NK_API nk_status nk_residual_add_f16(const nk_f16 *x, const nk_f16 *residual, nk_f16 *h, size_t
-        rows, size_t hidden);
+                                      size_t rows, size_t hidden);
+NK_API nk_status nk_residual_add_f16(const nk_f16 *x, const nk_f16 *residual, nk_f16 *h,
+                                     size_t rows, size_t hidden);
 
 /* y = (x - mean) / sqrt(var + eps) * gamma + beta, mean and population variance
  * over hidden. Ba, Kiros & Hinton 2016. */
 NK_API nk_status nk_layernorm_f32(const float *x, const float *gamma, const float *beta, float *y,
-        size_t rows, size_t hidden, float eps);
+                                  size_t rows, size_t hidden, float eps);
 NK_API nk_status nk_layernorm_bf16(const nk_bf16 *x, const nk_bf16 *gamma, const nk_bf16 *beta,
-        nk_bf16 *y, size_t rows, size_t hidden, float eps);
-NK_API nk_status nk_layernorm_f16(const nk_f16 *x, const nk_f16 *gamma, const nk_f16 *beta, nk_f16
-        *y, size_t rows, size_t hidden, float eps);
+                                   nk_bf16 *y, size_t rows, size_t hidden, float eps);
+NK_API nk_status nk_layernorm_f16(const nk_f16 *x, const nk_f16 *gamma, const nk_f16 *beta,
+                                  nk_f16 *y, size_t rows, size_t hidden, float eps);
 
 /* y = x / sqrt(mean(x^2) + eps) * gamma. Zhang & Sennrich 2019. */
-NK_API nk_status nk_rmsnorm_f32(const float *x, const float *gamma, float *y, size_t rows, size_t
-        hidden, float eps);
+NK_API nk_status nk_rmsnorm_f32(const float *x, const float *gamma, float *y, size_t rows,
+                                size_t hidden, float eps);
 NK_API nk_status nk_rmsnorm_bf16(const nk_bf16 *x, const nk_bf16 *gamma, nk_bf16 *y, size_t rows,
-        size_t hidden, float eps);
+                                 size_t hidden, float eps);
 NK_API nk_status nk_rmsnorm_f16(const nk_f16 *x, const nk_f16 *gamma, nk_f16 *y, size_t rows,
-        size_t hidden, float eps);
+                                size_t hidden, float eps);
 
 /* Post-Norm: h = x + residual; y = layernorm(h). Vaswani et al. 2017. */
 NK_API nk_status nk_add_layernorm_f32(const float *x, const float *residual, const float *gamma,
-        const float *beta, float *h, float *y, size_t rows, size_t hidden, float eps);
-NK_API nk_status nk_add_layernorm_bf16(const nk_bf16 *x, const nk_bf16 *residual, const nk_bf16
-        *gamma, const nk_bf16 *beta, nk_bf16 *h, nk_bf16 *y, size_t rows, size_t hidden, float
-        eps);
-NK_API nk_status nk_add_layernorm_f16(const nk_f16 *x, const nk_f16 *residual, const nk_f16
-        *gamma, const nk_f16 *beta, nk_f16 *h, nk_f16 *y, size_t rows, size_t hidden, float eps);
+                                      const float *beta, float *h, float *y, size_t rows,
+                                      size_t hidden, float eps);
+NK_API nk_status nk_add_layernorm_bf16(const nk_bf16 *x, const nk_bf16 *residual,
+                                       const nk_bf16 *gamma, const nk_bf16 *beta, nk_bf16 *h,
+                                       nk_bf16 *y, size_t rows, size_t hidden, float eps);
+NK_API nk_status nk_add_layernorm_f16(const nk_f16 *x, const nk_f16 *residual, const nk_f16 *gamma,
+                                      const nk_f16 *beta, nk_f16 *h, nk_f16 *y, size_t rows,
+                                      size_t hidden, float eps);
 
 /* Pre-Norm: h = x + residual; y = rmsnorm(h). Xiong et al. 2020. */
 NK_API nk_status nk_add_rmsnorm_f32(const float *x, const float *residual, const float *gamma,
-        float *h, float *y, size_t rows, size_t hidden, float eps);
-NK_API nk_status nk_add_rmsnorm_bf16(const nk_bf16 *x, const nk_bf16 *residual, const nk_bf16
-        *gamma, nk_bf16 *h, nk_bf16 *y, size_t rows, size_t hidden, float eps);
+                                    float *h, float *y, size_t rows, size_t hidden, float eps);
+NK_API nk_status nk_add_rmsnorm_bf16(const nk_bf16 *x, const nk_bf16 *residual,
+                                     const nk_bf16 *gamma, nk_bf16 *h, nk_bf16 *y, size_t rows,
+                                     size_t hidden, float eps);
 NK_API nk_status nk_add_rmsnorm_f16(const nk_f16 *x, const nk_f16 *residual, const nk_f16 *gamma,
-        nk_f16 *h, nk_f16 *y, size_t rows, size_t hidden, float eps);
+                                    nk_f16 *h, nk_f16 *y, size_t rows, size_t hidden, float eps);
 
 #ifdef __cplusplus
 }
