@@ -42,7 +42,7 @@ find_missing() {
     local need
     missing=()
     for need in "$@"; do
-        have "${need%|*}" || missing+=("${need#*|}")
+        have "${need%|*}" || [[ " ${missing[*]} " = *" ${need#*|} "* ]] || missing+=("${need#*|}")
     done
 }
 
