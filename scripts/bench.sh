@@ -1,0 +1,75 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+set -euo pipefail
+here=$PWD
+cd "$(dirname "$0")/.."
+. scripts/packages.sh
+
+usage() {
+    cat <<'END'
+usage: scripts/bench.sh [OPTION...]
+
+Answers on this machine: what does RMSNorm save against LayerNorm? In this order:
+
+  1. installs what is missing (apt-get, as root or by sudo; elsewhere it names the
+     packages and stops)
+  2. builds normbench in build/
+  3. checks every kernel that this CPU can run (normbench verify)
+  4. times both norms (normbench claim --quick): observations go to
+     results/MACHINE/DATE-COMMIT.csv, what is known of the machine to the .json beside it
+  5. prints the answer as a table
+
+Options are passed on to `normbench claim` (see build/bench/normbench claim --help):
+--hidden, --isa, --level and so on narrow it. --full leaves out --quick.
+END
+}
+
+out=''
+quick=(--quick)
+arguments=()
+while [ $# -gt 0 ]; do
+    case $1 in
+        --help | -h) usage && exit 0 ;;
+        --full) quick=() ;;
+        --out=*) out=${1#--out=} ;;
+        --out)
+            [ $# -gt 1 ] || { echo 'scripts/bench.sh: --out needs a file' >&2 && exit 2; }
+            out=$2
+            shift
+            ;;
+        *) arguments+=("$1") ;;
+    esac
+    shift
+done
+
+need_packages "${NEEDS_BUILD[@]}"
+
+echo 'Building in build/'
+mkdir -p build
+again=()
+[ ! -f build/meson-private/coredata.dat ] || again=(--reconfigure)
+{ meson setup "${again[@]}" build --buildtype=release && ninja -C build; } >build/build.log 2>&1 || {
+    tail -n 30 build/build.log >&2
+    echo 'scripts/bench.sh: the build failed; all of its output is in build/build.log' >&2
+    exit 3
+}
+normbench=build/bench/normbench
+
+echo 'Checking every kernel against the oracle'
+$normbench verify
+
+if [ -z "$out" ]; then
+    commit=$(git describe --always --dirty --abbrev=10 --exclude='*' 2>/dev/null || echo unknown)
+    machine=$($normbench info --machine)
+    out=results/$machine/$(date -u +%Y-%m-%dT%H%M%S)-$commit.csv
+    mkdir -p "$(dirname "$out")"
+else
+    case $out in
+        /*) ;;
+        *) out=$here/$out ;;
+    esac
+fi
+
+echo 'Timing LayerNorm against RMSNorm'
+$normbench claim "${quick[@]}" --out "$out" "${arguments[@]}"
+printf '\nObservations: %s\nMachine:      %s\n' "$out" "${out%.csv}.json"
