@@ -90,27 +90,55 @@ static void print_isas(const nb_providers *providers)
     line("chosen ISA", "%s", chosen ? chosen : "none");
 }
 
+enum { KEY_MACHINE = 0x200 };
+static const struct argp_option own_options[] = {
+    {"machine", KEY_MACHINE, 0, 0, "Only the machine's short hash, the name of its results", 0},
+    {0}};
+
 static error_t parse(int key, char *text, struct argp_state *state)
 {
     (void)text;
-    (void)state;
-    return key == ARGP_KEY_INIT ? 0 : ARGP_ERR_UNKNOWN;
+    bool *only_machine = state->input;
+    if (key != KEY_MACHINE)
+        return key == ARGP_KEY_INIT ? 0 : ARGP_ERR_UNKNOWN;
+    *only_machine = true;
+    return 0;
+}
+
+static void print_hash(const nb_topology *t)
+{
+    char hash[NB_HASH_BYTES];
+    nb_machine_hash(t, hash);
+    puts(hash);
+}
+
+static int print_all(nb_topology *t)
+{
+    const nb_names ours = {0};
+    nb_providers providers = {0};
+    const int status = nb_providers_load(&ours, &providers);
+    if (status != NB_OK)
+        return status;
+    nb_topology_measure_clocks(t);
+    print_machine(t);
+    print_isas(&providers);
+    nb_providers_unload(&providers);
+    return NB_OK;
 }
 
 int nb_info(int argc, char **argv)
 {
-    static const struct argp argp = {NULL, parse, NULL, doc, NULL, NULL, NULL};
-    const nb_names ours = {0};
-    nb_providers providers = {0};
+    static const struct argp argp = {own_options, parse, NULL, doc, NULL, NULL, NULL};
+    bool only_machine = false;
     nb_topology topology;
-    argp_parse(&argp, argc, argv, 0, NULL, NULL);
-    const int status = nb_providers_load(&ours, &providers);
-    if (status != NB_OK)
-        return status;
+    argp_parse(&argp, argc, argv, 0, NULL, &only_machine);
     nb_topology_load(&topology);
-    nb_topology_measure_clocks(&topology);
-    print_machine(&topology);
-    print_isas(&providers);
-    nb_providers_unload(&providers);
+    if (only_machine)
+        print_hash(&topology);
+    else {
+        const int status = print_all(&topology);
+        if (status != NB_OK)
+            return status;
+    }
     return nb_output_close(stdout, "the output");
 }

@@ -75,11 +75,6 @@ static void run_round(const nb_paired *plan, const size_t *batch, double *call_n
         call_ns[i] = (call_ns[i] + time_batch(plan, i, batch[i])) / (2.0 * (double)batch[i]);
 }
 
-static bool stopped(const nb_paired *plan)
-{
-    return plan->stop && *plan->stop;
-}
-
 void nb_paired_measure(const nb_paired *plan, nb_paired_result *result)
 {
     *result = (nb_paired_result){.count = plan->count};
@@ -88,7 +83,7 @@ void nb_paired_measure(const nb_paired *plan, nb_paired_result *result)
 
     static double rounds[NB_PARTICIPANTS][ROUNDS];
     const double start = plan->now_ns();
-    for (size_t pair = 0; pair < plan->pairs && !stopped(plan); pair++) {
+    for (size_t pair = 0; pair < plan->pairs; pair++) {
         const double end = start + plan->budget_ns * (double)(pair + 1) / (double)plan->pairs;
         if (pair > 0 && plan->now_ns() >= end)
             continue; /* a single round took this pair's time too */
@@ -99,7 +94,7 @@ void nb_paired_measure(const nb_paired *plan, nb_paired_result *result)
             for (size_t i = 0; i < plan->count; i++)
                 rounds[i][n] = call_ns[i];
             n++;
-        } while (n < ROUNDS && plan->now_ns() < end && !stopped(plan));
+        } while (n < ROUNDS && plan->now_ns() < end);
         for (size_t i = 0; i < plan->count; i++)
             result->time_ns[result->pairs][i] = nb_median(rounds[i], n);
         result->rounds[result->pairs++] = n;

@@ -10,7 +10,6 @@
 #ifndef NB_PAIRED_H
 #define NB_PAIRED_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
 typedef struct nb_participant {
@@ -27,7 +26,6 @@ typedef struct nb_paired {
     double batch_ns;
     double budget_ns; /* for all pairs; one round is made in any case */
     double (*now_ns)(void);
-    const volatile bool *stop; /* may be NULL: set by a signal, ends before the next round */
 } nb_paired;
 
 typedef struct nb_paired_result {

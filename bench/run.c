@@ -238,8 +238,7 @@ static void pair_with_copy(repetition *now)
                             .pairs = 1,
                             .batch_ns = NB_BATCH_NS,
                             .budget_ns = paired_budget_ns,
-                            .now_ns = nb_now_ns,
-                            .stop = NULL};
+                            .now_ns = nb_now_ns};
     nb_paired_measure(&plan, &now->paired);
 }
 

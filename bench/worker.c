@@ -111,8 +111,7 @@ static void measure(const nb_job *job, loaded *l, nb_job_result *result)
                             .pairs = job->pairs,
                             .batch_ns = job->batch_ns,
                             .budget_ns = job->budget_ns,
-                            .now_ns = nb_now_ns,
-                            .stop = &nb_interrupted};
+                            .now_ns = nb_now_ns};
     nb_paired_measure(&plan, &result->paired);
     for (size_t i = 0; i < l->count; i++) {
         result->bytes[i] = nb_side_bytes(&l->sides[i]);

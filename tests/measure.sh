@@ -149,6 +149,8 @@ interrupt claim --isa scalar --hidden 768 --rows 1,2,3,4 --processes 100
 
 # ---- A machine that shows little of itself
 expect 0 'chosen ISA' "$normbench" info
+machine=$(tail -1 "$work/c.csv" | cut -d, -f4 | tr -d '"')
+expect 0 "$machine" "$normbench" info --machine
 expect 0 'unknown' env HWLOC_COMPONENTS=stop "$normbench" info
 holds 'an unknown size is no 0' is "$(grep -cE '^(L1d|L2|L3) +unknown$' "$work/output")" 3
 expect 0 'chosen ISA' env HWLOC_XMLFILE=/nonexistent "$normbench" info

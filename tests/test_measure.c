@@ -58,7 +58,7 @@ static nb_paired_result measure_fakes(fake *fakes, size_t count, void (*call)(vo
     nb_participant participants[NB_PARTICIPANTS];
     for (size_t i = 0; i < count; i++)
         participants[i] = (nb_participant){call, &fakes[i]};
-    const nb_paired plan = {participants, count, pairs, 20000, budget_ns, fake_now, NULL};
+    const nb_paired plan = {participants, count, pairs, 20000, budget_ns, fake_now};
     nb_paired_result result;
     fake_ns = 0;
     traced = 0;
@@ -120,18 +120,6 @@ static void a_steady_drift_cancels(void **state)
     fake fakes[] = {{'A', 1000}, {'B', 1000}};
     const nb_paired_result r = measure_fakes(fakes, 2, drifting_call, 4e6, 5);
     assert_true(fabs(nb_paired_ratio(&r, 0, 1) - 1) < 1e-4);
-}
-
-static void a_stop_ends_before_the_next_round(void **state)
-{
-    (void)state;
-    fake fakes[] = {{'A', 1000}, {'B', 1000}};
-    const nb_participant participants[] = {{fake_call, &fakes[0]}, {fake_call, &fakes[1]}};
-    const bool stop = true;
-    const nb_paired plan = {participants, 2, 5, 20000, 1e6, fake_now, &stop};
-    nb_paired_result r;
-    nb_paired_measure(&plan, &r);
-    assert_int_equal(r.pairs, 0);
 }
 
 /* ---- Estimates ---------------------------------------------------------- */
@@ -424,7 +412,6 @@ int main(void)
         cmocka_unit_test(the_budget_is_divided_into_pairs),
         cmocka_unit_test(a_round_longer_than_the_budget_is_one_pair),
         cmocka_unit_test(a_steady_drift_cancels),
-        cmocka_unit_test(a_stop_ends_before_the_next_round),
         cmocka_unit_test(six_processes_span_their_interval),
         cmocka_unit_test(more_processes_narrow_it),
         cmocka_unit_test(an_order_is_a_permutation_of_its_seed),
