@@ -56,11 +56,17 @@ again=()
 normbench=build/bench/normbench
 
 echo 'Checking every kernel against the oracle'
-$normbench verify
+$normbench verify >build/verify.log || {
+    status=$?
+    cat build/verify.log
+    echo 'scripts/bench.sh: a kernel is not what it promises; nothing was timed' >&2
+    exit $status
+}
+tail -n 1 build/verify.log
 
 if [ -z "$out" ]; then
     commit=$(git describe --always --dirty --abbrev=10 --exclude='*' 2>/dev/null || echo unknown)
-    machine=$($normbench info --machine)
+    machine=$($normbench info | awk '$1 == "machine" { print $2 }')
     out=results/$machine/$(date -u +%Y-%m-%dT%H%M%S)-$commit.csv
     mkdir -p "$(dirname "$out")"
 else

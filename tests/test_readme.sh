@@ -1,0 +1,54 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# usage: test_readme.sh SOURCE
+# Every line of README's sh blocks is run, in order, in a copy of the tree. What
+# would take minutes or change the system is run in the form that `instead` gives;
+# an entry there that README no longer has is a failure. Prints TAP.
+set -euo pipefail
+export LC_ALL=C
+source=$1
+root=$(mktemp -d)
+trap 'rm -rf "$root"' EXIT
+
+declare -A instead=(
+    # the whole way, on the smallest question
+    ['scripts/bench.sh']='scripts/bench.sh --isa scalar --hidden 768 --level L1'
+    ['build/bench/normbench claim --model gpt2-xl']='build/bench/normbench claim --model gpt2-xl --quick --isa scalar --level L1'
+    # this test is a part of it
+    ['scripts/test.sh']='scripts/test.sh --help'
+    # into a folder of this test
+    ['meson setup build']="meson setup --reconfigure build --prefix=$root/prefix --libdir=lib"
+    ['meson install -C build && ldconfig']='meson install -C build'
+)
+export PKG_CONFIG_PATH=$root/prefix/lib/pkgconfig LD_LIBRARY_PATH=$root/prefix/lib
+
+mkdir "$root/copy"
+tar -C "$source" --exclude='./build*' --exclude=./.git -cf - . | tar -C "$root/copy" -xf -
+cd "$root/copy"
+
+number=0
+failures=0
+result() { # result STATUS NAME OUTPUT
+    number=$((number + 1))
+    if [ "$1" -eq 0 ]; then
+        echo "ok $number - $2"
+    else
+        echo "not ok $number - $2"
+        failures=$((failures + 1))
+        tail -n 20 <<<"$3" | sed 's/^/# /'
+    fi
+}
+
+mapfile -t commands < <(awk '/^```$/ { on = 0 } on && NF; /^```sh$/ { on = 1 }' README.md)
+for command in "${commands[@]}"; do
+    status=0
+    said=$(bash -o pipefail -c "${instead[$command]:-$command}" 2>&1 </dev/null) || status=$?
+    result $status "$command" "$said"
+done
+for command in "${!instead[@]}"; do
+    status=0
+    printf '%s\n' "${commands[@]}" | grep -qxF -e "$command" || status=1
+    result $status "README still says: $command" 'take it out of the table of this test'
+done
+echo "1..$number"
+[ $failures -eq 0 ]
