@@ -78,47 +78,73 @@ static nk_status check_options(const nk_op_info *op, const nk_args *a)
 }
 
 /* The rows of one operand must fit into half of the address space. */
-static bool fits(size_t rows, size_t ld, size_t hidden, size_t element_bytes)
+static bool fits(size_t rows, size_t ld, size_t hidden)
 {
-    size_t elements, bytes;
+    size_t elements;
     return !__builtin_mul_overflow(rows - 1, ld, &elements) &&
            !__builtin_add_overflow(elements, hidden, &elements) &&
-           !__builtin_mul_overflow(elements, element_bytes, &bytes) && bytes <= SIZE_MAX / 2;
+           elements <= SIZE_MAX / 2 / sizeof(float);
 }
 
-static nk_status check_operand(const nk_op_info *op, nk_dtype dtype, int i, nk_args *a)
+static int first_of(uint32_t mask)
 {
-    const uint32_t bit = 1u << i;
-    if (!nk_operand_get(a, i))
-        return op->required & bit ? NK_STATUS_OF(NK_STATUS_MISSING, i) : NK_OK;
-    if (!((op->required | op->optional) & bit))
-        return NK_STATUS_OF(NK_STATUS_NOT_TAKEN, i);
-    const bool rows = nk_operands[i].shape == NK_SHAPE_ROW;
-    const size_t ld = nk_operand_ld(a, i);
-    if (rows && ld < a->hidden)
-        return NK_STATUS_OF(NK_STATUS_STRIDE, i);
-    if (!fits(rows ? a->rows : 1, ld, a->hidden, nk_operand_element_bytes(i, dtype, a->flags)))
-        return NK_STATUS_OF(NK_STATUS_OVERFLOW, i);
-    nk_operand_set_ld(a, i, ld);
+    return __builtin_ctz(mask);
+}
+
+/* Masks without loops, for this is paid by every call however small. */
+static uint32_t operands_given(const nk_args *a)
+{
+    uint32_t mask = 0;
+#define NK_OPERAND(name, CONSTANT, shape, direction)                                               \
+    mask |= (uint32_t)(a->name != NULL) << NK_OPERAND_##CONSTANT;
+#include "operand.def"
+    return mask;
+}
+
+static const uint32_t row_operands = 0
+#define NK_OPERAND(name, CONSTANT, shape, direction)                                               \
+    | (uint32_t)(NK_SHAPE_##shape == NK_SHAPE_ROW) << NK_OPERAND_##CONSTANT
+#include "operand.def"
+    ;
+
+static nk_status check_operands(const nk_op_info *op, nk_args *a)
+{
+    const uint32_t given = operands_given(a), unknown = given & ~(op->required | op->optional);
+    if (op->required & ~given)
+        return NK_STATUS_OF(NK_STATUS_MISSING, first_of(op->required & ~given));
+    if (unknown)
+        return NK_STATUS_OF(NK_STATUS_NOT_TAKEN, first_of(unknown));
+    for (uint32_t rest = given & row_operands; rest; rest &= rest - 1) {
+        const int i = first_of(rest);
+        const size_t ld = nk_operand_ld(a, i);
+        if (ld < a->hidden)
+            return NK_STATUS_OF(NK_STATUS_STRIDE, i);
+        if (!fits(a->rows, ld, a->hidden))
+            return NK_STATUS_OF(NK_STATUS_OVERFLOW, i);
+        nk_operand_set_ld(a, i, ld);
+    }
     return NK_OK;
 }
 
 /* Non-temporal stores need whole cache lines of their own. */
 static bool output_rows_are_aligned(nk_dtype dtype, const nk_args *a)
 {
-    const uintptr_t y = a->y ? (uintptr_t)a->y | (a->y_ld * nk_dtypes[dtype].bytes) : 0;
-    const uintptr_t h = a->h ? (uintptr_t)a->h | (a->h_ld * nk_dtypes[dtype].bytes) : 0;
-    const uintptr_t dx = a->dx ? (uintptr_t)a->dx | (a->dx_ld * nk_dtypes[dtype].bytes) : 0;
-    const uintptr_t dresidual =
-        a->dresidual ? (uintptr_t)a->dresidual | (a->dresidual_ld * nk_dtypes[dtype].bytes) : 0;
-    return ((y | h | dx | dresidual) & 63) == 0;
+    uintptr_t bits = 0;
+    for (int i = 0; i < NK_OPERANDS; i++) {
+        const void *p = nk_operand_get(a, i);
+        if (p && nk_operands[i].shape == NK_SHAPE_ROW &&
+            nk_operands[i].direction == NK_DIRECTION_OUT)
+            bits |= (uintptr_t)p | nk_operand_ld(a, i) * nk_dtypes[dtype].bytes;
+    }
+    return (bits & 63) == 0;
 }
 
 static void decide_store(int op, nk_dtype dtype, nk_args *a)
 {
     if (a->store == NK_STORE_AUTO) {
         const size_t llc = a->llc_bytes ? a->llc_bytes : nk_machine()->llc_bytes;
-        const bool large = llc != 0 && nk_call_bytes(op, dtype, a) > llc / 2;
+        const bool large =
+            llc != 0 && a->rows * a->hidden > llc / 64 && nk_call_bytes(op, dtype, a) > llc / 2;
         a->store = large ? NK_STORE_STREAM : NK_STORE_CACHED;
     }
     if (a->store == NK_STORE_STREAM && !output_rows_are_aligned(dtype, a))
@@ -134,8 +160,7 @@ nk_status nk_args_check(int op, nk_dtype dtype, const nk_args *args, nk_args *ou
         status = nk_machine()->isa_error ? NK_ERROR_ISA : check_options(&nk_ops[op], out);
     if (status != NK_OK || out->rows == 0 || out->hidden == 0)
         return status;
-    for (int i = 0; i < NK_OPERANDS && status == NK_OK; i++)
-        status = check_operand(&nk_ops[op], dtype, i, out);
+    status = check_operands(&nk_ops[op], out);
     if (status == NK_OK)
         decide_store(op, dtype, out);
     return status;

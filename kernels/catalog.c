@@ -112,32 +112,6 @@ size_t nk_operand_element_bytes(int operand, nk_dtype dtype, uint32_t flags)
     return sizeof(float);
 }
 
-void *nk_operand_get(const nk_args *args, int operand)
-{
-    void *pointer;
-    memcpy(&pointer, (const char *)args + nk_operands[operand].offset, sizeof pointer);
-    return pointer;
-}
-
-void nk_operand_set(nk_args *args, int operand, void *pointer)
-{
-    memcpy((char *)args + nk_operands[operand].offset, &pointer, sizeof pointer);
-}
-
-size_t nk_operand_ld(const nk_args *args, int operand)
-{
-    size_t ld = 0;
-    if (nk_operands[operand].ld_offset)
-        memcpy(&ld, (const char *)args + nk_operands[operand].ld_offset, sizeof ld);
-    return ld ? ld : args->hidden;
-}
-
-void nk_operand_set_ld(nk_args *args, int operand, size_t ld)
-{
-    if (nk_operands[operand].ld_offset)
-        memcpy((char *)args + nk_operands[operand].ld_offset, &ld, sizeof ld);
-}
-
 size_t nk_call_bytes(int op, nk_dtype dtype, const nk_args *args)
 {
     size_t bytes = 0;

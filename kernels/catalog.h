@@ -6,6 +6,7 @@
 
 #include "normkernels.h"
 #include <stdbool.h>
+#include <string.h>
 
 enum nk_shape { NK_SHAPE_ROW, NK_SHAPE_COLUMN, NK_SHAPE_STATISTIC, NK_SHAPE_SUM, NK_SHAPE_NUMBER };
 enum nk_direction { NK_DIRECTION_IN, NK_DIRECTION_OUT, NK_DIRECTION_ADD };
@@ -92,10 +93,31 @@ enum nk_direction nk_operand_direction(int op, int operand);
 size_t nk_operand_elements(int operand, size_t rows, size_t hidden);
 size_t nk_operand_element_bytes(int operand, nk_dtype dtype, uint32_t flags);
 /* The pointer and stride of an operand in the struct. */
-void *nk_operand_get(const nk_args *args, int operand);
-void nk_operand_set(nk_args *args, int operand, void *pointer);
-size_t nk_operand_ld(const nk_args *args, int operand);
-void nk_operand_set_ld(nk_args *args, int operand, size_t ld);
+static inline void *nk_operand_get(const nk_args *args, int operand)
+{
+    void *pointer;
+    memcpy(&pointer, (const char *)args + nk_operands[operand].offset, sizeof pointer);
+    return pointer;
+}
+
+static inline void nk_operand_set(nk_args *args, int operand, void *pointer)
+{
+    memcpy((char *)args + nk_operands[operand].offset, &pointer, sizeof pointer);
+}
+
+static inline size_t nk_operand_ld(const nk_args *args, int operand)
+{
+    size_t ld = 0;
+    if (nk_operands[operand].ld_offset)
+        memcpy(&ld, (const char *)args + nk_operands[operand].ld_offset, sizeof ld);
+    return ld ? ld : args->hidden;
+}
+
+static inline void nk_operand_set_ld(nk_args *args, int operand, size_t ld)
+{
+    if (nk_operands[operand].ld_offset)
+        memcpy((char *)args + nk_operands[operand].ld_offset, &ld, sizeof ld);
+}
 
 /* What a call must move and compute at the least, from its operands. */
 size_t nk_call_bytes(int op, nk_dtype dtype, const nk_args *args);

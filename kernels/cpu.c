@@ -182,10 +182,13 @@ static void find_machine(void)
     }
 }
 
-const nk_machine_info *nk_machine(void)
+const nk_machine_info *nk_machine_found;
+
+const nk_machine_info *nk_find_machine(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, find_machine);
+    __atomic_store_n(&nk_machine_found, &machine, __ATOMIC_RELEASE);
     return &machine;
 }
 

@@ -41,7 +41,14 @@ typedef struct nk_machine_info {
     int isa;               /* the best, or the one that NORMKERNELS_ISA names */
     const char *isa_error; /* NORMKERNELS_ISA is wrong */
 } nk_machine_info;
-const nk_machine_info *nk_machine(void);
+extern const nk_machine_info *nk_machine_found;
+const nk_machine_info *nk_find_machine(void);
+
+static inline const nk_machine_info *nk_machine(void)
+{
+    const nk_machine_info *found = __atomic_load_n(&nk_machine_found, __ATOMIC_ACQUIRE);
+    return found ? found : nk_find_machine();
+}
 
 /* Whether NORMKERNELS_ISA leaves this ISA out. */
 int nk_isa_restricted(int isa);

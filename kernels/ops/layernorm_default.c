@@ -2,9 +2,6 @@
 /* LayerNorm: y = (x - mean) / sqrt(var + eps) * gamma + beta (Ba, Kiros &
  * Hinton 2016). One pass for both sums, about 0; where the mean is too far
  * from 0 for that, again about an element of the row. */
+#define OP_NORM NORM_LAYER
+#define OP_SOURCE SOURCE_X
 #include "norm.h"
-
-NK_INLINE void run(const nk_args *a, nk_dtype dtype)
-{
-    norm(a, dtype, NORM_LAYER, SOURCE_X);
-}

@@ -15,43 +15,51 @@
 enum norm { NORM_RMS, NORM_LAYER, NORM_LAYER_TWO_PASS };
 enum source { SOURCE_X, SOURCE_ADD, SOURCE_SCALED_ADD };
 
-/* A form of the norm: constants, for which the compiler makes code apiece. */
+/* What the compiler makes code apiece for. The op's file says which norm and
+ * source by the constants OP_NORM and OP_SOURCE. */
 typedef struct form {
-    enum norm norm;
-    enum source source;
     nk_dtype dtype, params;
     bool stream; /* write past the caches, and compute h again rather than keep it */
 } form;
 
 /* One row of each operand. h is where h is kept between the two readings: the
- * caller's h, or y where h is not wanted. */
+ * caller's h, or y where h is not wanted; for a plain norm it is x. */
 typedef struct row {
-    const void *x, *residual;
-    void *h, *y;
-    bool h_wanted;
+    const char *x, *residual;
+    char *h, *y;
 } row;
+
+/* Sums of h - shift and of its squares. */
+typedef struct moments {
+    double sum, squares;
+} moments;
 
 /* What the first reading leaves for the second: xhat = (h - shift) * scale +
  * offset. Shift and offset stay apart, because the mean rounded to f32 would
  * cost a row of large mean its digits. */
 typedef struct statistics {
-    float shift, scale, offset;
+    moments moments;
     double mean, rstd;
+    float shift, scale, offset;
     bool kept; /* h must be read back, though the form streams */
     bool done; /* y is written already: a row for the slow path */
 } statistics;
 
-NK_INLINE row row_at(const nk_args *a, size_t r, form f)
+static inline row row_at(const nk_args *a, size_t r, size_t bytes)
 {
-    const size_t bytes = f.dtype == NK_F32 ? 4 : 2;
     row w = {.x = (const char *)a->x + r * a->x_ld * bytes,
-             .y = (char *)a->y + r * a->y_ld * bytes,
-             .h_wanted = a->h != NULL};
-    if (f.source != SOURCE_X) {
-        w.residual = (const char *)a->residual + r * a->residual_ld * bytes;
-        w.h = a->h ? (char *)a->h + r * a->h_ld * bytes : w.y;
-    }
+             .y = (char *)a->y + r * a->y_ld * bytes};
+    if (OP_SOURCE == SOURCE_X)
+        return w;
+    w.residual = (const char *)a->residual + r * a->residual_ld * bytes;
+    w.h = a->h ? (char *)a->h + r * a->h_ld * bytes : w.y;
     return w;
+}
+
+/* The elements that the statistics are taken over. */
+static inline size_t statistics_count(const nk_args *a)
+{
+    return a->fraction > 0 ? nk_partial_count(a->fraction, a->hidden) : a->hidden;
 }
 
 /* n elements from i on; a whole vec where n is vec_lanes(). */
@@ -70,13 +78,14 @@ NK_INLINE void store(void *p, size_t i, size_t n, vec v, nk_dtype dtype, bool st
         vec_store(p, i, v, dtype);
 }
 
+/* h as the op defines it, rounded to the dtype. */
 NK_INLINE vec source_at(const row *w, size_t i, size_t n, vec alpha, form f)
 {
     const vec x = load(w->x, i, n, f.dtype);
-    if (f.source == SOURCE_X)
+    if (OP_SOURCE == SOURCE_X)
         return x;
     const vec residual = load(w->residual, i, n, f.dtype);
-    const vec h = f.source == SOURCE_ADD ? vec_add(x, residual) : vec_fma_once(alpha, x, residual);
+    const vec h = OP_SOURCE == SOURCE_ADD ? vec_add(x, residual) : vec_fma_once(alpha, x, residual);
     return vec_round(h, f.dtype);
 }
 
@@ -84,14 +93,14 @@ NK_INLINE vec source_at(const row *w, size_t i, size_t n, vec alpha, form f)
 NK_INLINE vec first_reading(const row *w, size_t i, size_t n, vec alpha, form f)
 {
     const vec h = source_at(w, i, n, alpha, f);
-    if (f.source != SOURCE_X && !f.stream)
+    if (OP_SOURCE != SOURCE_X && !f.stream)
         store(w->h, i, n, h, f.dtype, false);
     return h;
 }
 
-/* ---- Statistics ----------------------------------------------------------
+/* ---- The first reading: sums ---------------------------------------------
  * f32 chains of at most CHAIN additions, added up in float64. */
-enum { CHAIN = 32 };
+enum { CHAIN = 16 };
 
 NK_INLINE double square_sum(const row *w, size_t count, float alpha, form f)
 {
@@ -125,153 +134,126 @@ NK_INLINE double square_sum(const row *w, size_t count, float alpha, form f)
     return total;
 }
 
-/* Sums of h - shift and of its squares. */
-typedef struct moments {
-    double sum, squares;
-} moments;
+/* How a row is read for its moments: as the op's h, or as it stands at w->x
+ * less a shift. */
+enum reading { READ_H, READ_SHIFTED };
 
-NK_INLINE moments moments_of(const row *w, size_t count, float alpha, form f)
+NK_INLINE vec read_vec(const row *w, size_t i, size_t n, vec alpha, vec shift, form f,
+                       enum reading reading)
 {
-    const size_t lanes = vec_lanes(), chunk = 2 * lanes * CHAIN;
-    const vec va = vec_set1(alpha);
+    return reading == READ_H ? first_reading(w, i, n, alpha, f)
+                             : vec_sub(load(w->x, i, n, f.dtype), shift);
+}
+
+NK_INLINE moments moments_of(const row *w, size_t count, float alpha, float shift, form f,
+                             enum reading reading)
+{
+    const size_t lanes = vec_lanes(), chunk = 3 * lanes * CHAIN;
+    const vec va = vec_set1(alpha), vs = vec_set1(shift);
     moments total = {0, 0};
     for (size_t start = 0; start < count; start += chunk) {
         const size_t end = count - start < chunk ? count : start + chunk;
-        vec s0 = vec_zero(), s1 = vec_zero(), q0 = vec_zero(), q1 = vec_zero();
+        vec s0 = vec_zero(), s1 = vec_zero(), s2 = vec_zero();
+        vec q0 = vec_zero(), q1 = vec_zero(), q2 = vec_zero();
         size_t i = start;
-        for (; i + 2 * lanes <= end; i += 2 * lanes) {
-            const vec h0 = first_reading(w, i, lanes, va, f);
-            const vec h1 = first_reading(w, i + lanes, lanes, va, f);
+        for (; i + 3 * lanes <= end; i += 3 * lanes) {
+            const vec h0 = read_vec(w, i, lanes, va, vs, f, reading);
+            const vec h1 = read_vec(w, i + lanes, lanes, va, vs, f, reading);
+            const vec h2 = read_vec(w, i + 2 * lanes, lanes, va, vs, f, reading);
             s0 = vec_add(s0, h0);
             s1 = vec_add(s1, h1);
+            s2 = vec_add(s2, h2);
             q0 = vec_fma(h0, h0, q0);
             q1 = vec_fma(h1, h1, q1);
+            q2 = vec_fma(h2, h2, q2);
         }
-        if (i + lanes <= end) {
-            const vec h = first_reading(w, i, lanes, va, f);
+        for (; i + lanes <= end; i += lanes) {
+            const vec h = read_vec(w, i, lanes, va, vs, f, reading);
             s0 = vec_add(s0, h);
             q0 = vec_fma(h, h, q0);
-            i += lanes;
         }
-        if (i < end) {
-            const vec h = first_reading(w, i, end - i, va, f);
+        if (i < end && reading == READ_H) {
+            const vec h = read_vec(w, i, end - i, va, vs, f, reading);
             s1 = vec_add(s1, h);
             q1 = vec_fma(h, h, q1);
+            i = end;
         }
-        total.sum += (double)vec_sum(vec_add(s0, s1));
-        total.squares += (double)vec_sum(vec_add(q0, q1));
+        for (; i < end; i++) { /* a masked tail is 0, but 0 less the shift is not */
+            const float t = nk_to_float(w->x, i, f.dtype) - shift;
+            total.sum += (double)t;
+            total.squares += (double)t * (double)t;
+        }
+        total.sum += (double)vec_sum(vec_add(vec_add(s0, s1), s2));
+        total.squares += (double)vec_sum(vec_add(vec_add(q0, q1), q2));
     }
     return total;
 }
 
-/* The same about a shift, of a row as it stands in memory. */
-NK_INLINE moments moments_about(const void *h, size_t count, float shift, nk_dtype dtype)
+NK_INLINE void read_row(statistics *s, const row *w, const nk_args *a, form f)
 {
-    const size_t lanes = vec_lanes(), chunk = lanes * CHAIN;
-    const vec vs = vec_set1(shift);
-    moments total = {0, 0};
-    size_t i = 0;
-    while (i + lanes <= count) {
-        const size_t end = count - i < chunk ? count : i + chunk;
-        vec s = vec_zero(), q = vec_zero();
-        for (; i + lanes <= end; i += lanes) {
-            const vec t = vec_sub(vec_load(h, i, dtype), vs);
-            s = vec_add(s, t);
-            q = vec_fma(t, t, q);
-        }
-        total.sum += (double)vec_sum(s);
-        total.squares += (double)vec_sum(q);
+    s->shift = 0;
+    s->kept = s->done = false;
+    if (OP_NORM == NORM_RMS) {
+        s->moments.squares = square_sum(w, statistics_count(a), a->alpha, f);
+        return;
     }
-    for (; i < count; i++) {
-        const float t = nk_to_float(h, i, dtype) - shift;
-        total.sum += (double)t;
-        total.squares += (double)t * (double)t;
+    s->moments = moments_of(w, a->hidden, a->alpha, 0, f, READ_H);
+    if (OP_NORM == NORM_LAYER_TWO_PASS) { /* the textbook's: the squares about the mean */
+        const row h = {.x = OP_SOURCE == SOURCE_X ? w->x : w->h};
+        s->shift = (float)(s->moments.sum / (double)a->hidden);
+        s->moments = moments_of(&h, a->hidden, 0, s->shift, f, READ_SHIFTED);
+        s->moments.sum = 0;
     }
-    return total;
 }
 
-/* From a mean square or variance; false if the f32 sums behind it may have
- * overflowed or lost squares that count, or if they are NaN. */
-NK_INLINE bool settle(statistics *s, double square, const nk_args *a)
+/* ---- Statistics from sums ------------------------------------------------- */
+
+enum verdict { SETTLED, FAR_MEAN, OUT_OF_RANGE };
+
+/* From a mean square or variance. Outside these bounds the f32 sums behind it
+ * may have overflowed or lost squares that count; or they are NaN. */
+static inline enum verdict settle_square(statistics *s, double square, const nk_args *a)
 {
     const double eps = (double)a->eps;
     const double root = a->flags & NK_EPS_OUTSIDE ? sqrt(square) + eps : sqrt(square + eps);
     s->rstd = 1 / root;
     s->scale = (float)s->rstd;
-    return root >= 0x1p-50 && root <= 0x1p60;
+    return root >= 0x1p-50 && root <= 0x1p60 ? SETTLED : OUT_OF_RANGE;
 }
 
-enum verdict { SETTLED, FAR_MEAN, OUT_OF_RANGE };
-
-/* From sums about a shift. If the mean lies further than sqrt(10) standard
- * deviations from it, cancellation would cost more than the promise of 8 u. */
-NK_INLINE enum verdict settle_layer(statistics *s, moments m, float shift, const nk_args *a)
+/* Equal addends are rounded alike: a chain of them is off by some u, which the
+ * variance multiplies by 1 + delta^2 / var. So the mean must not lie far from
+ * the shift. */
+static inline enum verdict settle(statistics *s, const nk_args *a)
 {
-    const double n = (double)a->hidden, delta = m.sum / n;
-    double var = m.squares / n - delta * delta;
-    if (delta * delta > 10 * var)
+    const moments m = s->moments;
+    const double n = (double)statistics_count(a), share = 1 / n;
+    if (OP_NORM == NORM_RMS)
+        return settle_square(s, m.squares * share, a);
+    const double delta = m.sum * share;
+    double var = m.squares * share - delta * delta;
+    s->mean = (double)s->shift + delta;
+    if (2 * delta * delta > var)
         return FAR_MEAN;
     if (a->flags & NK_UNBIASED)
         var = a->hidden > 1 ? var * n / (n - 1) : 0;
-    if (!settle(s, var, a))
-        return OUT_OF_RANGE;
-    s->shift = shift;
+    const enum verdict verdict = settle_square(s, var, a);
     s->offset = (float)(-delta * s->rstd);
-    s->mean = (double)shift + delta;
-    return SETTLED;
+    return verdict;
 }
 
-static __attribute__((noinline)) moments moments_about_shift(const void *h, size_t count,
-                                                             float shift, nk_dtype dtype)
+/* A row whose mean is far from 0: about its mean, then about that corrected by
+ * what is left: in f32 a constant row has then no variance at all. */
+NK_INLINE enum verdict settle_far_mean(statistics *s, const char *h, const nk_args *a, form f)
 {
-    switch (dtype) {
-    case NK_F32:
-        return moments_about(h, count, shift, NK_F32);
-    case NK_BF16:
-        return moments_about(h, count, shift, NK_BF16);
-    default:
-        return moments_about(h, count, shift, NK_F16);
+    const row w = {.x = h};
+    enum verdict verdict = FAR_MEAN;
+    for (int attempt = 0; attempt < 2 && verdict == FAR_MEAN; attempt++) {
+        s->shift = (float)s->mean;
+        s->moments = moments_of(&w, a->hidden, 0, s->shift, f, READ_SHIFTED);
+        verdict = settle(s, a);
     }
-}
-
-/* A row whose mean is far from 0: about its first element, which makes a
- * constant row exactly 0; if that is an outlier, about the mean. */
-static __attribute__((noinline)) bool settle_far_mean(statistics *s, moments m, const void *h,
-                                                      const nk_args *a, nk_dtype dtype)
-{
-    float shift = nk_to_float(h, 0, dtype);
-    m = moments_about_shift(h, a->hidden, shift, dtype);
-    enum verdict verdict = settle_layer(s, m, shift, a);
-    if (verdict == FAR_MEAN) {
-        shift = (float)((double)shift + m.sum / (double)a->hidden);
-        m = moments_about_shift(h, a->hidden, shift, dtype);
-        verdict = settle_layer(s, m, shift, a);
-    }
-    return verdict == SETTLED;
-}
-
-/* Rows that float64 must do, from first to last; h is in memory. */
-static __attribute__((noinline)) void slow_row(statistics *s, const row *w, const void *h,
-                                               size_t count, const nk_args *a, bool layer,
-                                               nk_dtype dtype)
-{
-    const nk_slow slow =
-        layer ? nk_slow_layer(h, count, dtype, a) : nk_slow_rms(h, count, dtype, a);
-    nk_slow_apply(w->y, NULL, h, a->gamma, a->beta, slow, dtype, a);
-    s->mean = slow.mean;
-    s->rstd = slow.rstd;
-    s->done = true;
-}
-
-/* The naive algorithm of textbooks: the mean, then the squares about it. */
-NK_INLINE bool settle_two_pass(statistics *s, const row *w, const void *h, const nk_args *a, form f)
-{
-    const float mean = (float)(moments_of(w, a->hidden, a->alpha, f).sum / (double)a->hidden);
-    const double squares = moments_about(h, a->hidden, mean, f.dtype).squares;
-    const size_t degrees = a->flags & NK_UNBIASED && a->hidden > 1 ? a->hidden - 1 : a->hidden;
-    s->shift = mean;
-    s->mean = (double)mean;
-    return settle(s, squares / (double)degrees, a);
+    return verdict;
 }
 
 /* Puts h where the second reading finds it, in the form that streams. */
@@ -284,30 +266,24 @@ NK_INLINE void keep_h(const row *w, const nk_args *a, form f)
         first_reading(w, i, a->hidden - i < lanes ? a->hidden - i : lanes, alpha, f);
 }
 
-NK_INLINE statistics read_row(const row *w, const nk_args *a, form f)
+/* A row that did not settle: by another shift, or from first to last in float64. */
+NK_INLINE void settle_hard_row(statistics *s, enum verdict verdict, const row *w, const nk_args *a,
+                               form f)
 {
-    statistics s = {0};
-    const void *h = f.source == SOURCE_X ? w->x : w->h;
-    const size_t count = a->fraction > 0 ? nk_partial_count(a->fraction, a->hidden) : a->hidden;
-    enum verdict verdict;
-    moments m = {0, 0};
-    if (f.norm == NORM_RMS) {
-        const double mean_square = square_sum(w, count, a->alpha, f) / (double)count;
-        verdict = settle(&s, mean_square, a) ? SETTLED : OUT_OF_RANGE;
-    } else if (f.norm == NORM_LAYER) {
-        m = moments_of(w, a->hidden, a->alpha, f);
-        verdict = settle_layer(&s, m, 0, a);
-    } else {
-        verdict = settle_two_pass(&s, w, h, a, f) ? SETTLED : OUT_OF_RANGE;
-    }
-    if (__builtin_expect(verdict == SETTLED, 1))
-        return s;
-    if (f.source != SOURCE_X && f.stream)
+    const char *h = OP_SOURCE == SOURCE_X ? w->x : w->h;
+    if (OP_SOURCE != SOURCE_X && f.stream)
         keep_h(w, a, f);
-    s.kept = true;
-    if (verdict == OUT_OF_RANGE || !settle_far_mean(&s, m, h, a, f.dtype))
-        slow_row(&s, w, h, count, a, f.norm != NORM_RMS, f.dtype);
-    return s;
+    s->kept = true;
+    if (verdict == FAR_MEAN)
+        verdict = settle_far_mean(s, h, a, f);
+    if (verdict == SETTLED)
+        return;
+    const nk_slow slow = OP_NORM == NORM_RMS ? nk_slow_rms(h, statistics_count(a), f.dtype, a)
+                                             : nk_slow_layer(h, a->hidden, f.dtype, a);
+    nk_slow_apply(w->y, NULL, h, a->gamma, a->beta, slow, f.dtype, a);
+    s->mean = slow.mean;
+    s->rstd = slow.rstd;
+    s->done = true;
 }
 
 /* ---- The second reading -------------------------------------------------- */
@@ -320,131 +296,146 @@ NK_INLINE vec load_param(const void *p, size_t i, size_t n, form f)
                             : vec_load_as_n(p, i, n, f.params, f.dtype);
 }
 
-typedef struct constants {
-    vec shift, scale, offset, alpha, gamma_offset;
-} constants;
-
-NK_INLINE void apply_vec(const row *w, size_t i, size_t n, const constants *c, const nk_args *a,
-                         form f, enum gamma gamma, bool beta)
+/* What is added to gamma, or stands for it where it is absent. */
+NK_INLINE vec weight_at(const nk_args *a, size_t i, size_t n, vec offset, form f, enum gamma gamma)
 {
-    const bool again = f.stream && f.source != SOURCE_X;
-    const vec h = again ? source_at(w, i, n, c->alpha, f)
-                        : load(f.source == SOURCE_X ? w->x : w->h, i, n, f.dtype);
-    if (again && w->h_wanted)
+    if (gamma == GAMMA_ABSENT)
+        return offset;
+    const vec weight = load_param(a->gamma, i, n, f);
+    return gamma == GAMMA_OFFSET ? vec_add(weight, offset) : weight;
+}
+
+/* xhat * weight + beta of one row. */
+NK_INLINE void apply_vec(const row *w, const statistics *s, size_t i, size_t n, vec alpha,
+                         vec weight, vec beta, form f)
+{
+    const bool again = f.stream && OP_SOURCE != SOURCE_X;
+    const vec h = again ? source_at(w, i, n, alpha, f)
+                        : load(OP_SOURCE == SOURCE_X ? w->x : w->h, i, n, f.dtype);
+    if (again && w->h != w->y)
         store(w->h, i, n, h, f.dtype, true);
-    const vec xhat = f.norm == NORM_RMS ? vec_mul(h, c->scale)
-                                        : vec_fma(vec_sub(h, c->shift), c->scale, c->offset);
-    vec weight = c->gamma_offset; /* 1 + gamma_offset where gamma is absent */
-    if (gamma != GAMMA_ABSENT)
-        weight = load_param(a->gamma, i, n, f);
-    if (gamma == GAMMA_OFFSET)
-        weight = vec_add(weight, c->gamma_offset);
-    vec y = vec_mul(xhat, weight);
-    if (f.norm != NORM_RMS)
-        y = vec_fma(xhat, weight, beta ? load_param(a->beta, i, n, f) : vec_zero());
+    vec y = vec_mul(vec_mul(h, vec_set1(s->scale)), weight);
+    if (OP_NORM != NORM_RMS) {
+        const vec t = vec_sub(h, vec_set1(s->shift));
+        y = vec_fma(vec_fma(t, vec_set1(s->scale), vec_set1(s->offset)), weight, beta);
+    }
     store(w->y, i, n, y, f.dtype, f.stream);
 }
 
-NK_INLINE void apply_as(const row *w, size_t from, size_t to, const statistics *s, const nk_args *a,
-                        form f, enum gamma gamma, bool beta)
+/* Stores cannot change the copies, which therefore stay in registers. */
+NK_INLINE void apply_as(const row *given, const statistics *given_s, size_t from, size_t to,
+                        const nk_args *args, form f, enum gamma gamma, bool beta)
 {
     const size_t lanes = vec_lanes();
-    const constants c = {vec_set1(s->shift), vec_set1(s->scale), vec_set1(s->offset),
-                         vec_set1(a->alpha),
-                         vec_set1(a->gamma_offset + (gamma == GAMMA_ABSENT ? 1 : 0))};
+    const row w = *given;
+    const statistics s = *given_s;
+    const nk_args a = {.gamma = args->gamma, .beta = args->beta};
+    const vec alpha = vec_set1(args->alpha);
+    const vec offset = vec_set1(args->gamma_offset + (gamma == GAMMA_ABSENT ? 1 : 0));
     size_t i = from;
-    for (; i + lanes <= to; i += lanes)
-        apply_vec(w, i, lanes, &c, a, f, gamma, beta);
-    if (i < to)
-        apply_vec(w, i, to - i, &c, a, f, gamma, beta);
+    for (; i + lanes <= to; i += lanes) {
+        const vec weight = weight_at(&a, i, lanes, offset, f, gamma);
+        const vec shift = beta ? load_param(a.beta, i, lanes, f) : vec_zero();
+        apply_vec(&w, &s, i, lanes, alpha, weight, shift, f);
+    }
+    if (i < to) {
+        const vec weight = weight_at(&a, i, to - i, offset, f, gamma);
+        const vec shift = beta ? load_param(a.beta, i, to - i, f) : vec_zero();
+        apply_vec(&w, &s, i, to - i, alpha, weight, shift, f);
+    }
 }
 
-NK_INLINE void apply_form(const row *w, size_t from, size_t to, const statistics *s,
-                          const nk_args *a, form f)
-{
-    const bool beta = f.norm != NORM_RMS && a->beta;
-    if (!a->gamma && !beta)
-        apply_as(w, from, to, s, a, f, GAMMA_ABSENT, false);
-    else if (!a->gamma)
-        apply_as(w, from, to, s, a, f, GAMMA_ABSENT, true);
-    else if (a->gamma_offset == 0 && !beta)
-        apply_as(w, from, to, s, a, f, GAMMA_PLAIN, false);
-    else if (a->gamma_offset == 0)
-        apply_as(w, from, to, s, a, f, GAMMA_PLAIN, true);
-    else if (!beta)
-        apply_as(w, from, to, s, a, f, GAMMA_OFFSET, false);
-    else
-        apply_as(w, from, to, s, a, f, GAMMA_OFFSET, true);
-}
-
-NK_INLINE void apply(const row *w, size_t from, size_t to, const statistics *s, const nk_args *a,
+NK_INLINE void apply(const row *w, const statistics *s, size_t from, size_t to, const nk_args *a,
                      form f)
 {
-    if (s->done)
-        return;
-    if (f.stream && f.source != SOURCE_X && s->kept)
-        f.stream = false;
-    if (f.stream)
-        apply_form(w, from, to, s, a, f);
+    const bool beta = OP_NORM != NORM_RMS && a->beta;
+    if (!a->gamma && !beta)
+        apply_as(w, s, from, to, a, f, GAMMA_ABSENT, false);
+    else if (!a->gamma)
+        apply_as(w, s, from, to, a, f, GAMMA_ABSENT, true);
+    else if (a->gamma_offset == 0 && !beta)
+        apply_as(w, s, from, to, a, f, GAMMA_PLAIN, false);
+    else if (a->gamma_offset == 0)
+        apply_as(w, s, from, to, a, f, GAMMA_PLAIN, true);
+    else if (!beta)
+        apply_as(w, s, from, to, a, f, GAMMA_OFFSET, false);
     else
-        apply_form(w, from, to, s, a, f);
+        apply_as(w, s, from, to, a, f, GAMMA_OFFSET, true);
 }
 
-/* ---- All rows ------------------------------------------------------------- */
+/* ---- Code for each form, and the walk over rows ---------------------------- */
 
-NK_INLINE void norm_block(const nk_args *a, size_t first, size_t count, size_t tile, bool backwards,
-                          form f)
+#define NK_FORM(name, dtype, params, stream)                                                       \
+    static void read_##name(statistics *s, const row *w, const nk_args *a)                         \
+    {                                                                                              \
+        read_row(s, w, a, (form){dtype, params, stream});                                          \
+    }                                                                                              \
+    static void settle_##name(statistics *s, enum verdict verdict, const row *w, const nk_args *a) \
+    {                                                                                              \
+        settle_hard_row(s, verdict, w, a, (form){dtype, params, stream});                          \
+    }                                                                                              \
+    static void apply_##name(const row *w, const statistics *s, size_t from, size_t to,            \
+                             const nk_args *a)                                                     \
+    {                                                                                              \
+        apply(w, s, from, to, a, (form){dtype, params, stream});                                   \
+    }
+#include "form.def"
+
+typedef struct code {
+    void (*read)(statistics *s, const row *w, const nk_args *a);
+    void (*settle_hard_row)(statistics *s, enum verdict verdict, const row *w, const nk_args *a);
+    void (*apply)(const row *w, const statistics *s, size_t from, size_t to, const nk_args *a);
+} code;
+
+static const code codes[NK_DTYPES][2][2] = {
+/* by dtype, params in f32, stream */
+#define NK_FORM(name, dtype, params, stream)                                                       \
+    [dtype][params == NK_F32][stream] = {read_##name, settle_##name, apply_##name},
+#include "form.def"
+};
+
+static void read_block(const nk_args *a, const row *w, statistics *s, size_t first, size_t count,
+                       const code *c)
+{
+    for (size_t r = 0; r < count; r++)
+        c->read(&s[r], &w[r], a);
+    /* the roots and divisions of all rows together, so that they overlap */
+    for (size_t r = 0; r < count; r++) {
+        const enum verdict verdict = settle(&s[r], a);
+        if (__builtin_expect(verdict != SETTLED, 0))
+            c->settle_hard_row(&s[r], verdict, &w[r], a);
+    }
+    for (size_t r = 0; a->mean && r < count; r++)
+        a->mean[first + r] = (float)s[r].mean;
+    for (size_t r = 0; a->rstd && r < count; r++)
+        a->rstd[first + r] = (float)s[r].rstd;
+}
+
+static void norm_block(const nk_args *a, size_t first, size_t count, plan p, size_t bytes,
+                       const code *cached, const code *streamed)
 {
     statistics s[PLAN_ROWS];
-    for (size_t r = 0; r < count; r++) {
-        const row w = row_at(a, first + r, f);
-        s[r] = read_row(&w, a, f);
-        if (a->mean)
-            a->mean[first + r] = (float)s[r].mean;
-        if (a->rstd)
-            a->rstd[first + r] = (float)s[r].rstd;
-    }
-    const size_t tiles = (a->hidden + tile - 1) / tile;
-    for (size_t t = 0; t < tiles; t++) {
-        const size_t from = (backwards ? tiles - 1 - t : t) * tile;
-        const size_t to = a->hidden - from < tile ? a->hidden : from + tile;
-        for (size_t r = 0; r < count; r++) {
-            const row w = row_at(a, first + r, f);
-            apply(&w, from, to, &s[r], a, f);
-        }
+    row w[PLAN_ROWS];
+    for (size_t r = 0; r < count; r++)
+        w[r] = row_at(a, first + r, bytes);
+    read_block(a, w, s, first, count, streamed);
+    for (size_t from = 0; from < a->hidden; from += p.tile) {
+        const size_t to = a->hidden - from < p.tile ? a->hidden : from + p.tile;
+        for (size_t r = 0; r < count; r++)
+            if (!s[r].done)
+                (s[r].kept ? cached : streamed)->apply(&w[r], &s[r], from, to, a);
     }
 }
 
-NK_INLINE void norm_rows(const nk_args *a, form f)
+static void run(const nk_args *a, nk_dtype dtype)
 {
-    const plan p = plan_rows(a, f.dtype, f.source == SOURCE_X ? 2 : a->h ? 4 : 3);
+    const code *c = codes[dtype][dtype == NK_F32 || a->flags & NK_PARAMS_F32];
+    const plan p = plan_rows(a, dtype, OP_SOURCE == SOURCE_X ? 2 : a->h ? 4 : 3);
     for (size_t first = 0; first < a->rows; first += p.rows) {
         const size_t count = a->rows - first < p.rows ? a->rows - first : p.rows;
-        norm_block(a, first, count, p.tile, p.backwards, f);
+        norm_block(a, first, count, p, nk_dtypes[dtype].bytes, &c[0],
+                   &c[a->store == NK_STORE_STREAM]);
     }
-    if (f.stream)
+    if (a->store == NK_STORE_STREAM)
         vec_fence();
-}
-
-/* Picks the code for this call's dtypes and store mode. */
-NK_INLINE void norm_typed(const nk_args *a, form f)
-{
-    f.stream = true;
-    if (a->store == NK_STORE_STREAM) {
-        norm_rows(a, f);
-        return;
-    }
-    f.stream = false;
-    norm_rows(a, f);
-}
-
-NK_INLINE void norm(const nk_args *a, nk_dtype dtype, enum norm kind, enum source source)
-{
-    form f = {kind, source, dtype, dtype, false};
-    if (dtype != NK_F32 && a->flags & NK_PARAMS_F32) {
-        f.params = NK_F32;
-        norm_typed(a, f);
-        return;
-    }
-    norm_typed(a, f);
 }

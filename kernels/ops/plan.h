@@ -10,28 +10,31 @@ enum { PLAN_ROWS = 16 };
 enum { LEAST_L1 = 32 << 10, LEAST_L2 = 256 << 10 }; /* where the size is unknown */
 
 typedef struct plan {
-    size_t rows;    /* whose statistics are taken before any is applied */
-    size_t tile;    /* columns applied to all of them before the next */
-    bool backwards; /* the last tile first: it is what the caches still hold */
+    size_t rows; /* whose statistics are taken before any is applied */
+    size_t tile; /* columns applied to all of them before the next */
 } plan;
 
+/* The next row's x, gamma and beta must not push out what the second reading
+ * needs: two rows or more of all operands within .9 of L1. Else blocks of rows
+ * share gamma and beta in tiles of two pages (a tile less breaks the hardware's
+ * prefetching); with gamma alone, and x found in L1 again, that is no gain. */
 static inline plan plan_rows(const nk_args *a, nk_dtype dtype, size_t streams)
 {
-    const size_t l1 = nk_machine()->l1_bytes ? nk_machine()->l1_bytes : LEAST_L1;
-    const size_t l2 = nk_machine()->l2_bytes ? nk_machine()->l2_bytes : LEAST_L2;
-    const size_t bytes = dtype == NK_F32 ? 4 : 2;
+    const nk_machine_info *machine = nk_machine();
+    const size_t l1 = machine->l1_bytes ? machine->l1_bytes : LEAST_L1;
+    const size_t l2 = machine->l2_bytes ? machine->l2_bytes : LEAST_L2;
+    const size_t bytes = dtype == NK_F32 ? 4 : 2, room = l1 - l1 / 10;
     const size_t row_bytes = streams * a->hidden * bytes;
     const size_t param_bytes = (size_t)(!!a->gamma + !!a->beta) * a->hidden * bytes;
-    if (2 * row_bytes + param_bytes <= l1 - l1 / 10)
-        return (plan){2, a->hidden, false};
-    if (row_bytes + param_bytes <= l1)
-        return (plan){1, a->hidden, false};
-    if (a->rows >= 8) {
-        const size_t rows = l2 / 2 / row_bytes;
-        if (rows >= 2)
-            return (plan){rows < PLAN_ROWS ? rows : PLAN_ROWS, 2048 / bytes, false};
+    if (row_bytes + param_bytes <= l1) {
+        const size_t fit = room > param_bytes ? (room - param_bytes) / row_bytes : 1;
+        return (plan){fit < 1 ? 1 : fit < PLAN_ROWS ? fit : PLAN_ROWS, a->hidden};
     }
-    return (plan){1, 4096 / bytes, true};
+    const bool few_streams = streams == 2 && !a->beta && a->store != NK_STORE_STREAM;
+    const size_t block = l2 / 2 / row_bytes;
+    if (a->rows < 8 || block < 2 || few_streams)
+        return (plan){1, a->hidden};
+    return (plan){block < PLAN_ROWS ? block : PLAN_ROWS, 8192 / bytes};
 }
 
 #endif
