@@ -20,12 +20,13 @@ fault() {
 
 # VEX and EVEX mnemonics begin with v (verr, verw and vm* are older), the others
 # are SSE3 to SSE4.2, POPCNT, BMI, MOVBE, ADX and the like.
+# tzcnt is "rep bsf" to a CPU without it: compilers use it where both agree.
 beyond_baseline() {
     objdump -d --no-show-raw-insn "$1" | awk -F '\t' '
         NF < 2 { next }
         { split($2, word, " "); m = word[1] }
         (m ~ /^v/ && m !~ /^(verr|verw|vm)/) || /%[yz]mm/ ||
-        m ~ /^(andn|bextr|bls(i|r|msk)|bzhi|mulx|pdep|pext|rorx|(sa|sh)[lr]x|[tl]zcnt|popcnt)[lqw]?$/ ||
+        m ~ /^(andn|bextr|bls(i|r|msk)|bzhi|mulx|pdep|pext|rorx|(sa|sh)[lr]x|lzcnt|popcnt)[lqw]?$/ ||
         m ~ /^(movbe|crc32|adcx|adox|lddqu|fisttp|movs[lh]dup|movddup|addsubp|h(add|sub)p)/ ||
         m ~ /^(pabs|palignr|ph(add|sub|min)|pmaddubs|pmulhrs|pshufb|psign|p?blend|dpp|insertps)/ ||
         m ~ /^(extractps|movntdqa|mpsadbw|packusdw|pcmpeqq|pcmpgtq|pextr[bdq]|pinsr[bdq])/ ||
