@@ -72,7 +72,7 @@ static void compare_operand(const nk_args *part, nk_dtype dtype, int operand,
         const size_t row = i / columns, column = i % columns;
         const double got = (double)nk_to_float(p, row * ld + column, type);
         const double u = nk_error(got, expected->value[i], expected->scale[i], type);
-        if (worst->operand < 0 || u > worst->u)
+        if (worst->operand < 0 || !(u <= worst->u))
             *worst = (nb_error){.u = u,
                                 .operand = operand,
                                 .row = first + row,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* normbench verify --vectors: cases from a folder. */
 #include "check.h"
+#include "interrupt.h"
 #include "npy.h"
 #include "program.h"
 #include "reference.h"
@@ -635,6 +636,8 @@ static int do_folder(session *s)
     for (int i = 0; i < count; i++) {
         char *path = nb_format("%s/%s", s->folder, entries[i]->d_name);
         struct stat what;
+        if (nb_interrupted)
+            status = NB_INTERRUPTED;
         if (status == NB_OK && stat(path, &what) == 0 && S_ISDIR(what.st_mode))
             status = do_case(s, entries[i]->d_name);
         free(path);

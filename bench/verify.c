@@ -2,8 +2,10 @@
 /* normbench verify: do the kernels keep their promise? */
 #include "verify.h"
 #include "check.h"
+#include "interrupt.h"
 #include "npy.h"
 #include "program.h"
+#include "progress.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -125,6 +127,7 @@ typedef struct verification {
     const verify_options *options;
     nb_sizes rows;
     nb_sizes hidden;
+    nb_progress *progress;
 } verification;
 
 static uint32_t flags_taken(int op, uint32_t flags)
@@ -176,6 +179,8 @@ static int check_cell(const verification *v, const nb_variant *variant,
 {
     nb_workspace workspace;
     nb_error error;
+    if (nb_interrupted)
+        return NB_INTERRUPTED;
     int status = nb_workspace_create(&workspace, spec);
     if (status == NB_OK)
         status = nb_check_variant(variant, &workspace, 0, &error);
@@ -225,6 +230,7 @@ static int check_variant(const verification *v, const nb_variant *variant)
     int status = NB_OK;
     for (int kind = 0; kind < NB_ROW_KINDS && status == NB_OK; kind++)
         status = check_kind(v, variant, (enum nb_row_kind)kind, &worst[kind]);
+    nb_progress_clear(v->progress);
     if (status != NB_OK)
         return status;
     printf("%-20s %-9s %-5s %-7s", k->op, k->algorithm, k->dtype, k->isa);
@@ -264,16 +270,21 @@ static int verify_all(const verify_options *options, const nb_variants *variants
     static size_t rows[] = {7};
     static size_t hidden[] = {1, 5, 64, 767, 768, 1023, 1600, 4096};
     const nb_options *filters = &options->filters;
+    nb_progress progress;
     const verification v = {options, filters->rows.count ? filters->rows : (nb_sizes){rows, 1},
                             filters->hidden.count
                                 ? filters->hidden
-                                : (nb_sizes){hidden, sizeof hidden / sizeof hidden[0]}};
+                                : (nb_sizes){hidden, sizeof hidden / sizeof hidden[0]},
+                            &progress};
     size_t broken = 0;
     int status = check_shapes(&v);
     if (status != NB_OK)
         return status;
+    char name[NB_NAME_BYTES];
+    nb_progress_start(&progress, variants->count);
     print_head();
     for (size_t i = 0; i < variants->count; i++) {
+        nb_progress_step(&progress, nb_variant_name(&variants->items[i], name));
         status = check_variant(&v, &variants->items[i]);
         if (status > NB_FAILED)
             return status;
@@ -311,6 +322,7 @@ int nb_verify(int argc, char **argv)
         .filters = {.command = "verify", .takes = NB_TAKES_SHAPES | NB_TAKES_SEED}};
     nb_providers providers = {0};
     argp_parse(&argp, argc, argv, 0, NULL, &options);
+    nb_catch_interrupts();
     int status = nb_providers_load(&options.filters.provider, &providers);
     if (status == NB_OK)
         status = verify(&options, &providers);

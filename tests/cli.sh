@@ -94,6 +94,11 @@ unset NORMKERNELS_ISA
 # ---- verify against the oracle
 expect 0 'rmsnorm' verify --kernel rmsnorm --dtype f32 --hidden 5,64 --rows 3 --seed 7
 expect 0 ' 0 broken' verify --kernel rmsnorm --model gpt2-xl --isa scalar
+"$normbench" verify --rows 1000 --hidden 4096 >"$work/output" 2>&1 &
+sleep 1
+kill -INT $!
+wait $!
+[ $? -eq 130 ] || fail 'Ctrl-C is status 130'
 if [ -w /dev/full ]; then
     checks=$((checks + 1))
     "$normbench" list >/dev/full 2>"$work/output"
@@ -133,6 +138,7 @@ npy() {
     {
         if [ "$2" -eq 1 ]; then printf '\223NUMPY\001\000v\000'; else printf '\223NUMPY\002\000t\000\000\000'; fi
         printf "%-$((119 - 2 * $2))s\n" "{'descr': '$3', 'fortran_order': False, 'shape': $4, }"
+        # shellcheck disable=SC2059 # the data is meant to be a format
         printf "$5"
     } >"$1"
 }
