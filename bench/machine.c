@@ -274,9 +274,12 @@ int nb_record_open(nb_record *record, const char *path, bool force, const char *
         return NB_OK;
     const bool device = is_device(path);
     record->json_path = device ? NULL : json_path_of(path);
-    if (record->json_path && !force && access(record->json_path, F_OK) == 0)
-        return nb_fail(NB_USAGE, "%s exists: choose another name, or overwrite it with --force",
-                       record->json_path);
+    if (record->json_path && !force && access(record->json_path, F_OK) == 0) {
+        nb_fail(NB_USAGE, "%s exists: choose another name, or overwrite it with --force",
+                record->json_path);
+        nb_record_close(record, false);
+        return NB_USAGE;
+    }
     const nb_csv_run run = {.run_id = record->run_id,
                             .started_utc = record->started_utc,
                             .machine = record->hash,
@@ -284,13 +287,13 @@ int nb_record_open(nb_record *record, const char *path, bool force, const char *
                             .commit = NB_COMMIT,
                             .compiler = NB_COMPILER};
     int status = nb_csv_open(&record->csv, path, force, &run);
-    if (status != NB_OK || device)
-        return status;
-    status = open_json(record, command, options, arguments, count, t, providers);
-    if (status != NB_OK) { /* nothing half written */
+    const bool opened = status == NB_OK;
+    if (opened && !device)
+        status = open_json(record, command, options, arguments, count, t, providers);
+    if (status != NB_OK)
         nb_record_close(record, false);
+    if (status != NB_OK && opened) /* nothing half written */
         unlink(path);
-    }
     return status;
 }
 

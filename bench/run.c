@@ -86,7 +86,8 @@ static const nb_options no_filters = {.command = "run",
 static int replay(run_options *o, char *program)
 {
     size_t given, count = 0;
-    nb_arguments_free(nb_options_arguments(&o->filters, &given), 0);
+    char **there = nb_options_arguments(&o->filters, &given);
+    nb_arguments_free(there, given);
     if (given > 1 || o->filters.has_seed || o->repetitions)
         return nb_fail(NB_USAGE, "--replay takes all options from %s; leave the others out",
                        o->replay);
