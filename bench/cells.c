@@ -108,12 +108,9 @@ static int check_names(const nb_options *options, const nb_providers *providers,
     for (size_t i = 0; i < list->count && status == NB_OK; i++) {
         if (holds(names, count, list->items[i]))
             continue;
-        char *known = nb_duplicate("");
-        for (size_t n = 0; n < count; n++) {
-            char *longer = nb_format("%s%s%s", known, n ? ", " : "", names[n]);
-            free(known);
-            known = longer;
-        }
+        char *known = NULL;
+        for (size_t n = 0; n < count; n++)
+            known = nb_join(known, ", ", names[n]);
         status = nb_fail(NB_USAGE, "--%s: there is no '%s'; there are: %s", dimension_names[d],
                          list->items[i], known);
         free(known);
@@ -141,6 +138,16 @@ static const nk_algorithm_info *find_algorithm(int op, const char *name)
         if (nk_algorithms[i].op == op && strcmp(nk_algorithms[i].name, name) == 0)
             return &nk_algorithms[i];
     return NULL;
+}
+
+bool nb_variant_of(const nb_provider *provider, const nk_kernel *kernel, nb_variant *variant)
+{
+    const int op = nk_op_index(kernel->op), dtype = nk_dtype_index(kernel->dtype);
+    if (op < 0 || dtype < 0)
+        return false;
+    *variant =
+        (nb_variant){provider, kernel, op, (nk_dtype)dtype, find_algorithm(op, kernel->algorithm)};
+    return true;
 }
 
 static int by_index(size_t a, size_t b)

@@ -17,6 +17,10 @@ typedef struct nb_variant {
     const nk_algorithm_info *algorithm; /* NULL where only the provider knows it */
 } nb_variant;
 
+/* False where this program does not know the op or the dtype: without an
+ * oracle, operands and their types it cannot be called. */
+bool nb_variant_of(const nb_provider *provider, const nk_kernel *kernel, nb_variant *variant);
+
 typedef struct nb_variants {
     nb_variant *items;
     size_t count;

@@ -2,8 +2,7 @@
 /* normbench list: what there is, and why something is unavailable. */
 #include "cells.h"
 #include "program.h"
-
-#include <string.h>
+#include "table.h"
 
 static const char doc[] =
     "Lists kernel, algorithm, dtype, ISA and provider, and why one is unavailable.";
@@ -16,40 +15,25 @@ static error_t parse(int key, char *text, struct argp_state *state)
     return key == ARGP_KEY_INIT ? 0 : ARGP_ERR_UNKNOWN;
 }
 
-enum { COLUMNS = 6 };
-
-static void columns_of(const nb_variant *v, const char *cell[COLUMNS])
-{
-    const nk_kernel *k = v->kernel;
-    const char *all[COLUMNS] = {
-        k->op,  k->algorithm,       k->dtype,
-        k->isa, v->provider->label, k->unavailable ? k->unavailable : "yes"};
-    memcpy(cell, all, sizeof all);
-}
-
 static void print_table(const nb_variants *variants)
 {
-    static const char *const titles[COLUMNS] = {"kernel", "algorithm", "dtype",
-                                                "isa",    "provider",  "runs here"};
-    size_t width[COLUMNS];
-    const char *cell[COLUMNS];
-    for (size_t c = 0; c < COLUMNS; c++)
-        width[c] = strlen(titles[c]);
+    static const char *const titles[] = {"<kernel",   "<algorithm", "<dtype", "<isa",
+                                         "<provider", "<runs here", NULL};
+    nb_table table;
+    nb_table_init(&table, titles);
     for (size_t i = 0; i < variants->count; i++) {
-        columns_of(&variants->items[i], cell);
-        for (size_t c = 0; c < COLUMNS; c++)
-            if (strlen(cell[c]) > width[c])
-                width[c] = strlen(cell[c]);
+        const nk_kernel *k = variants->items[i].kernel;
+        const enum nb_colour colour = k->unavailable ? NB_DIM : NB_PLAIN;
+        const char *const cells[] = {k->op,
+                                     k->algorithm,
+                                     k->dtype,
+                                     k->isa,
+                                     variants->items[i].provider->label,
+                                     k->unavailable ? k->unavailable : "yes"};
+        for (size_t c = 0; c < sizeof cells / sizeof cells[0]; c++)
+            nb_table_add(&table, colour, "%s", cells[c]);
     }
-    for (size_t i = 0; i <= variants->count; i++) {
-        if (i == 0)
-            memcpy(cell, titles, sizeof titles);
-        else
-            columns_of(&variants->items[i - 1], cell);
-        for (size_t c = 0; c < COLUMNS - 1; c++)
-            printf("%-*s  ", (int)width[c], cell[c]);
-        printf("%s\n", cell[COLUMNS - 1]);
-    }
+    nb_table_print(&table, stdout);
 }
 
 /* Kernels of other providers that no command can use. */

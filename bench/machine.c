@@ -40,18 +40,11 @@ void nb_arguments_free(char **arguments, size_t count)
     free(arguments);
 }
 
-static char *join(char *list, const char *item)
-{
-    char *longer = list ? nb_format("%s,%s", list, item) : nb_duplicate(item);
-    free(list);
-    return longer;
-}
-
 static void add_names(char ***arguments, size_t *count, const char *option, const nb_names *names)
 {
     char *list = NULL;
     for (size_t i = 0; i < names->count; i++)
-        list = join(list, names->items[i]);
+        list = nb_join(list, ",", names->items[i]);
     if (list)
         nb_arguments_add(arguments, count, nb_format("--%s=%s", option, list));
     free(list);
@@ -63,7 +56,7 @@ static void add_sizes(char ***arguments, size_t *count, const char *option, cons
     char *list = NULL;
     for (size_t i = 0; i < sizes->count; i++) {
         char *number = nb_format("%zu", sizes->items[i]);
-        list = join(list, names ? names[sizes->items[i]] : number);
+        list = nb_join(list, ",", names ? names[sizes->items[i]] : number);
         free(number);
     }
     if (list)
@@ -287,12 +280,12 @@ int nb_record_open(nb_record *record, const char *path, bool force, const char *
                             .commit = NB_COMMIT,
                             .compiler = NB_COMPILER};
     int status = nb_csv_open(&record->csv, path, force, &run);
-    const bool opened = status == NB_OK;
-    if (opened && !device)
+    const bool written = record->csv.file && !device;
+    if (status == NB_OK && !device)
         status = open_json(record, command, options, arguments, count, t, providers);
     if (status != NB_OK)
         nb_record_close(record, false);
-    if (status != NB_OK && opened) /* nothing half written */
+    if (status != NB_OK && written) /* nothing half written */
         unlink(path);
     return status;
 }

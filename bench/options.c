@@ -112,12 +112,9 @@ static void add_number(nb_options *options, int key, const char *item, struct ar
 static void unknown(struct argp_state *state, const char *option, const char *item,
                     const char *const *names, size_t count)
 {
-    char *known = nb_duplicate("");
-    for (size_t i = 0; i < count; i++) {
-        char *longer = nb_format("%s%s%s", known, i ? ", " : "", names[i]);
-        free(known);
-        known = longer;
-    }
+    char *known = NULL;
+    for (size_t i = 0; i < count; i++)
+        known = nb_join(known, ", ", names[i]);
     argp_error(state, "--%s: there is no '%s'; there are: %s", option, item, known);
     free(known);
 }

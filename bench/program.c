@@ -53,6 +53,13 @@ char *nb_format(const char *format, ...)
     return text;
 }
 
+char *nb_join(char *list, const char *separator, const char *item)
+{
+    char *longer = list ? nb_format("%s%s%s", list, separator, item) : nb_duplicate(item);
+    free(list);
+    return longer;
+}
+
 /* ---- Outputs ------------------------------------------------------------ */
 
 FILE *nb_output_open(const char *path, bool force)

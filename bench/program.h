@@ -35,6 +35,8 @@ void *nb_allocate(size_t bytes);
 void *nb_reallocate(void *old, size_t bytes);
 char *nb_duplicate(const char *text);
 __attribute__((format(printf, 1, 2))) char *nb_format(const char *format, ...);
+/* `list`, which is freed and may be NULL, with one item more; to be freed. */
+char *nb_join(char *list, const char *separator, const char *item);
 
 /* Opens an output before the work begins, so that an unwritable path is found
  * out early. An existing file is refused without `force`; a device (/dev/null)

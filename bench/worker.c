@@ -55,12 +55,7 @@ static bool find_variant(const nb_job_side *side, const nb_provider *provider, n
         if (strcmp(k->op, side->op) || strcmp(k->algorithm, side->algorithm) ||
             strcmp(k->dtype, side->dtype) || strcmp(k->isa, side->isa) || k->unavailable)
             continue;
-        const int op = nk_op_index(k->op), dtype = nk_dtype_index(k->dtype);
-        *variant = (nb_variant){provider, k, op, (nk_dtype)dtype, NULL};
-        for (size_t a = 0; a < nk_algorithm_count; a++)
-            if (nk_algorithms[a].op == op && strcmp(nk_algorithms[a].name, k->algorithm) == 0)
-                variant->algorithm = &nk_algorithms[a];
-        return op >= 0 && dtype >= 0;
+        return nb_variant_of(provider, k, variant);
     }
     return false;
 }
