@@ -287,6 +287,9 @@ static int measure_all(claim *c)
         free(order);
     }
     nb_progress_clear(&progress);
+    if (status == NB_INTERRUPTED)
+        nb_fail(status, "interrupted%s%s", c->options.out ? "; what is finished stays in " : "",
+                c->options.out ? c->options.out : "");
     return status;
 }
 

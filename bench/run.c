@@ -318,6 +318,8 @@ static int measure_all(run *r)
         free(order);
     }
     nb_progress_clear(&progress);
+    if (status == NB_INTERRUPTED)
+        nb_fail(status, "interrupted; what is finished stays in %s", r->options.out);
     return status;
 }
 
