@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* normbench claim: what RMSNorm saves of LayerNorm's time, per hidden size,
  * cache level and ISA, and whether the 15-20 % that it is said to save hold. */
-#include "cells.h"
+#include "claim.h"
 #include "copy.h"
 #include "interrupt.h"
 #include "machine.h"
-#include "progress.h"
-#include "shapes.h"
-#include "table.h"
-#include "worker.h"
-
 #include "program.h"
+#include "progress.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -25,11 +21,6 @@ static const char doc[] =
     "against that LayerNorm. Without --level or --rows all cache levels are measured.";
 
 enum { PROCESSES = 6, PAIRS = 5 };
-static const double low_claim = 0.15, high_claim = 0.20;
-/* Shares of the copy's speed that may differ before LayerNorm is suspected, and
- * the factor that another LayerNorm may be faster by. */
-static const double share_margin = 0.15, rival_margin = 0.015;
-
 /* ---- Options ------------------------------------------------------------ */
 
 typedef struct claim_options {
@@ -73,19 +64,6 @@ static error_t parse(int key, char *text, struct argp_state *state)
 }
 
 /* ---- Cells -------------------------------------------------------------- */
-
-/* The places of the participants; the rivals, other algorithms of LayerNorm,
- * come after them. */
-enum { LAYER, RMS, COPY, RIVALS };
-
-typedef struct claim_cell {
-    const nb_variant *variants[NB_PARTICIPANTS];
-    size_t count;
-    nb_shape *shape;
-    nb_job_result *results; /* [processes], those with status NB_OK first */
-    size_t done;
-    bool failed;
-} claim_cell;
 
 typedef struct claim {
     claim_options options;
@@ -293,143 +271,6 @@ static int measure_all(claim *c)
     return status;
 }
 
-/* ---- The answer --------------------------------------------------------- */
-
-/* The estimate of side a's time over side b's. */
-static nb_estimate ratio(const claim_cell *cell, size_t a, size_t b)
-{
-    double *values = nb_allocate(cell->done * sizeof *values);
-    for (size_t i = 0; i < cell->done; i++)
-        values[i] = nb_paired_ratio(&cell->results[i].paired, a, b);
-    const nb_estimate estimate = nb_estimate_median(values, cell->done);
-    free(values);
-    return estimate;
-}
-
-static const char *verdict(const claim_cell *cell, nb_estimate saving)
-{
-    if (saving.high < low_claim)
-        return "below";
-    /* A slow LayerNorm makes a saving that is none. */
-    for (size_t rival = RIVALS; rival < cell->count; rival++)
-        if (ratio(cell, rival, LAYER).high < 1 - rival_margin)
-            return "cannot tell: rival";
-    if (ratio(cell, COPY, RMS).median - ratio(cell, COPY, LAYER).median > share_margin)
-        return "cannot tell: shares";
-    if (saving.low > high_claim)
-        return "above";
-    if (saving.low >= low_claim && saving.high <= high_claim)
-        return "within";
-    return "cannot tell";
-}
-
-static void add_row(nb_table *table, const claim_cell *cell)
-{
-    const nk_kernel *k = cell->variants[RMS]->kernel;
-    const nb_workspace_spec *spec = &cell->shape->spec;
-    const char *level = nb_shape_level(cell->shape);
-    nb_table_add(table, NB_PLAIN, "%zu", spec->hidden);
-    nb_table_add(table, NB_PLAIN, "%s", level ? level : "?");
-    nb_table_add(table, NB_PLAIN, "%s", k->isa);
-    if (cell->done == 0) {
-        for (size_t i = 0; i < 6; i++)
-            nb_table_add(table, NB_DIM, "%s", "-");
-        nb_table_add(table, NB_DIM, "%s",
-                     cell->shape->skipped ? cell->shape->skipped : "a check failed");
-        return;
-    }
-    const nb_estimate r = ratio(cell, RMS, LAYER);
-    const nb_estimate saving = {1 - r.median, 1 - r.high, 1 - r.low, r.coverage};
-    const char *word = cell->failed ? "a check failed" : verdict(cell, saving);
-    nb_table_add(table, NB_PLAIN, "%zu", spec->rows);
-    nb_table_add(table, NB_PLAIN, "%.2f", ratio(cell, LAYER, COPY).median);
-    nb_table_add(table, NB_PLAIN, "%.2f", ratio(cell, RMS, COPY).median);
-    nb_table_add(table, NB_BOLD, "%.1f %%", 100 * saving.median);
-    nb_table_add(table, NB_PLAIN, "%.1f..%.1f", 100 * saving.low, 100 * saving.high);
-    if (cell->count > RIVALS)
-        nb_table_add(table, NB_PLAIN, "%.1f %%", 100 * (1 - ratio(cell, RMS, RIVALS).median));
-    else
-        nb_table_add(table, NB_DIM, "%s", "-");
-    nb_table_add(table,
-                 cell->failed                  ? NB_RED
-                 : strcmp(word, "within") == 0 ? NB_GREEN
-                 : word[0] == 'c'              ? NB_DIM
-                                               : NB_YELLOW,
-                 "%s", word);
-}
-
-static bool same_heading(const claim_cell *a, const claim_cell *b)
-{
-    return a->variants[LAYER]->op == b->variants[LAYER]->op &&
-           a->variants[LAYER]->dtype == b->variants[LAYER]->dtype &&
-           a->variants[LAYER]->provider == b->variants[LAYER]->provider &&
-           a->shape->mode == b->shape->mode;
-}
-
-static int by_hidden(const void *left, const void *right)
-{
-    const claim_cell *a = left, *b = right;
-    const nb_variant *v = a->variants[LAYER], *w = b->variants[LAYER];
-    const long differences[] = {
-        (long)v->op - (long)w->op,
-        (long)v->dtype - (long)w->dtype,
-        strcmp(v->provider->label, w->provider->label),
-        (long)a->shape->mode - (long)b->shape->mode,
-        (a->shape->spec.hidden > b->shape->spec.hidden) -
-            (a->shape->spec.hidden < b->shape->spec.hidden),
-        a->shape->level - b->shape->level,
-        (a->shape->spec.rows > b->shape->spec.rows) - (a->shape->spec.rows < b->shape->spec.rows),
-        nk_isa_index(v->kernel->isa) - nk_isa_index(w->kernel->isa),
-    };
-    for (size_t i = 0; i < sizeof differences / sizeof differences[0]; i++)
-        if (differences[i])
-            return differences[i] < 0 ? -1 : 1;
-    return 0;
-}
-
-static void print_legend(const claim *c)
-{
-    double *any = nb_allocate(c->options.processes * sizeof *any);
-    for (size_t i = 0; i < c->options.processes; i++)
-        any[i] = (double)i;
-    printf("\nsaves: 1 - RMSNorm's time / LayerNorm's, the median of %zu processes; the interval "
-           "holds it\n"
-           "  with %.1f %%. The column after it: the same against another algorithm of LayerNorm.\n"
-           "LN/copy, RMS/copy: their times over that of a copy of the same rows.\n"
-           "cannot tell: shares   as a share of the copy's speed LayerNorm is more than %.0f "
-           "points behind:\n"
-           "                      what is saved may be a slow LayerNorm\n"
-           "cannot tell: rival    another algorithm of LayerNorm is faster than the one compared\n",
-           c->options.processes, 100 * nb_estimate_median(any, c->options.processes).coverage,
-           100 * share_margin);
-    free(any);
-}
-
-static void print_answer(claim *c)
-{
-    qsort(c->cells, c->count, sizeof *c->cells, by_hidden);
-    for (size_t first = 0, next; first < c->count; first = next) {
-        const claim_cell *head = &c->cells[first];
-        const char *rival =
-            head->count > RIVALS ? head->variants[RIVALS]->kernel->algorithm : "others";
-        char *against = nb_format(">%s", rival);
-        const char *const titles[] = {">hidden",  "<level",         "<isa",   ">rows",
-                                      ">LN/copy", ">RMS/copy",      ">saves", ">interval, %",
-                                      against,    "<15-20 % hold?", NULL};
-        printf("%s%s (%s) against %s (%s), %s, %s\n", first ? "\n" : "",
-               head->variants[RMS]->kernel->op, head->variants[RMS]->kernel->algorithm,
-               head->variants[LAYER]->kernel->op, head->variants[LAYER]->kernel->algorithm,
-               head->variants[LAYER]->kernel->dtype, nb_mode_names[head->shape->mode]);
-        nb_table table;
-        nb_table_init(&table, titles);
-        for (next = first; next < c->count && same_heading(head, &c->cells[next]); next++)
-            add_row(&table, &c->cells[next]);
-        nb_table_print(&table, stdout);
-        free(against);
-    }
-    print_legend(c);
-}
-
 /* ---- The command -------------------------------------------------------- */
 
 static void record_cells(claim *c)
@@ -489,7 +330,7 @@ static int measure_and_answer(claim *c)
     const bool complete = status == NB_OK || status == NB_FAILED;
     const int closed = nb_record_close(&c->record, complete);
     if (complete)
-        print_answer(c);
+        nb_claim_print(c->cells, c->count, c->options.processes);
     const int printed = nb_output_close(stdout, "the table");
     return status != NB_OK ? status : closed != NB_OK ? closed : printed;
 }

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From the times of a pair to a saving, its interval and a verdict. */
+#include "claim.h"
+#include "program.h"
+#include "table.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const double low_claim = 0.15, high_claim = 0.20;
+/* Shares of the copy's speed that may differ before LayerNorm is suspected, and
+ * the factor that another LayerNorm may be faster by. */
+static const double share_margin = 0.15, rival_margin = 0.015;
+
+/* The estimate of side a's time over side b's. */
+static nb_estimate ratio(const claim_cell *cell, size_t a, size_t b)
+{
+    double *values = nb_allocate(cell->done * sizeof *values);
+    for (size_t i = 0; i < cell->done; i++)
+        values[i] = nb_paired_ratio(&cell->results[i].paired, a, b);
+    const nb_estimate estimate = nb_estimate_median(values, cell->done);
+    free(values);
+    return estimate;
+}
+
+static const char *verdict(const claim_cell *cell, nb_estimate saving)
+{
+    if (saving.high < low_claim)
+        return "below";
+    /* A slow LayerNorm makes a saving that is none; one below the claim it can
+     * only have made larger. Of a copy's speed LayerNorm also lacks what it has to
+     * compute: the shares err towards "cannot tell". */
+    for (size_t rival = RIVALS; rival < cell->count; rival++)
+        if (ratio(cell, rival, LAYER).high < 1 - rival_margin)
+            return "cannot tell: rival";
+    if (ratio(cell, COPY, RMS).median - ratio(cell, COPY, LAYER).median > share_margin)
+        return "cannot tell: shares";
+    if (saving.low > high_claim)
+        return "above";
+    if (saving.low >= low_claim && saving.high <= high_claim)
+        return "within";
+    return "cannot tell";
+}
+
+static void add_row(nb_table *table, const claim_cell *cell)
+{
+    const nk_kernel *k = cell->variants[RMS]->kernel;
+    const nb_workspace_spec *spec = &cell->shape->spec;
+    const char *level = nb_shape_level(cell->shape);
+    nb_table_add(table, NB_PLAIN, "%zu", spec->hidden);
+    nb_table_add(table, NB_PLAIN, "%s", level ? level : "?");
+    nb_table_add(table, NB_PLAIN, "%s", k->isa);
+    if (cell->done == 0) {
+        for (size_t i = 0; i < 6; i++)
+            nb_table_add(table, NB_DIM, "%s", "-");
+        nb_table_add(table, NB_DIM, "%s",
+                     cell->shape->skipped ? cell->shape->skipped : "a check failed");
+        return;
+    }
+    const nb_estimate r = ratio(cell, RMS, LAYER);
+    const nb_estimate saving = {1 - r.median, 1 - r.high, 1 - r.low, r.coverage};
+    const char *word = cell->failed ? "a check failed" : verdict(cell, saving);
+    nb_table_add(table, NB_PLAIN, "%zu", spec->rows);
+    nb_table_add(table, NB_PLAIN, "%.2f", ratio(cell, LAYER, COPY).median);
+    nb_table_add(table, NB_PLAIN, "%.2f", ratio(cell, RMS, COPY).median);
+    nb_table_add(table, NB_BOLD, "%.1f %%", 100 * saving.median);
+    nb_table_add(table, NB_PLAIN, "%.1f..%.1f", 100 * saving.low, 100 * saving.high);
+    if (cell->count > RIVALS)
+        nb_table_add(table, NB_PLAIN, "%.1f %%", 100 * (1 - ratio(cell, RMS, RIVALS).median));
+    else
+        nb_table_add(table, NB_DIM, "%s", "-");
+    nb_table_add(table,
+                 cell->failed                  ? NB_RED
+                 : strcmp(word, "within") == 0 ? NB_GREEN
+                 : word[0] == 'c'              ? NB_DIM
+                                               : NB_YELLOW,
+                 "%s", word);
+}
+
+static bool same_heading(const claim_cell *a, const claim_cell *b)
+{
+    return a->variants[LAYER]->op == b->variants[LAYER]->op &&
+           a->variants[LAYER]->dtype == b->variants[LAYER]->dtype &&
+           a->variants[LAYER]->provider == b->variants[LAYER]->provider &&
+           a->shape->mode == b->shape->mode;
+}
+
+static int by_hidden(const void *left, const void *right)
+{
+    const claim_cell *a = left, *b = right;
+    const nb_variant *v = a->variants[LAYER], *w = b->variants[LAYER];
+    const long differences[] = {
+        (long)v->op - (long)w->op,
+        (long)v->dtype - (long)w->dtype,
+        strcmp(v->provider->label, w->provider->label),
+        (long)a->shape->mode - (long)b->shape->mode,
+        (a->shape->spec.hidden > b->shape->spec.hidden) -
+            (a->shape->spec.hidden < b->shape->spec.hidden),
+        a->shape->level - b->shape->level,
+        (a->shape->spec.rows > b->shape->spec.rows) - (a->shape->spec.rows < b->shape->spec.rows),
+        nk_isa_index(v->kernel->isa) - nk_isa_index(w->kernel->isa),
+    };
+    for (size_t i = 0; i < sizeof differences / sizeof differences[0]; i++)
+        if (differences[i])
+            return differences[i] < 0 ? -1 : 1;
+    return 0;
+}
+
+static void print_legend(size_t processes)
+{
+    double *any = nb_allocate(processes * sizeof *any);
+    for (size_t i = 0; i < processes; i++)
+        any[i] = (double)i;
+    printf("\nsaves: 1 - RMSNorm's time / LayerNorm's, the median of %zu processes; the interval "
+           "holds it\n"
+           "  with %.1f %%. The column after it: the same against another algorithm of LayerNorm.\n"
+           "LN/copy, RMS/copy: their times over that of a copy of the same rows.\n"
+           "cannot tell: shares   as a share of the copy's speed LayerNorm is more than %.0f "
+           "points behind:\n"
+           "                      what is saved may be a slow LayerNorm\n"
+           "cannot tell: rival    another algorithm of LayerNorm is faster than the one compared\n",
+           processes, 100 * nb_estimate_median(any, processes).coverage, 100 * share_margin);
+    free(any);
+}
+
+void nb_claim_print(claim_cell *cells, size_t count, size_t processes)
+{
+    qsort(cells, count, sizeof *cells, by_hidden);
+    for (size_t first = 0, next; first < count; first = next) {
+        const claim_cell *head = &cells[first];
+        const char *rival =
+            head->count > RIVALS ? head->variants[RIVALS]->kernel->algorithm : "others";
+        char *against = nb_format(">%s", rival);
+        const char *const titles[] = {">hidden",  "<level",         "<isa",   ">rows",
+                                      ">LN/copy", ">RMS/copy",      ">saves", ">interval, %",
+                                      against,    "<15-20 % hold?", NULL};
+        printf("%s%s (%s) against %s (%s), %s, %s\n", first ? "\n" : "",
+               head->variants[RMS]->kernel->op, head->variants[RMS]->kernel->algorithm,
+               head->variants[LAYER]->kernel->op, head->variants[LAYER]->kernel->algorithm,
+               head->variants[LAYER]->kernel->dtype, nb_mode_names[head->shape->mode]);
+        nb_table table;
+        nb_table_init(&table, titles);
+        for (next = first; next < count && same_heading(head, &cells[next]); next++)
+            add_row(&table, &cells[next]);
+        nb_table_print(&table, stdout);
+        free(against);
+    }
+    print_legend(processes);
+}
