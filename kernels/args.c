@@ -160,6 +160,10 @@ nk_status nk_args_check(int op, nk_dtype dtype, const nk_args *args, nk_args *ou
         status = nk_machine()->isa_error ? NK_ERROR_ISA : check_options(&nk_ops[op], out);
     if (status != NK_OK || out->rows == 0 || out->hidden == 0)
         return status;
+    /* One element varies by 0 either way, or by what is no number: that must
+     * not be taken for 0. */
+    if (out->hidden == 1)
+        out->flags &= ~(uint32_t)NK_UNBIASED;
     status = check_operands(&nk_ops[op], out);
     if (status == NK_OK)
         decide_store(op, dtype, out);

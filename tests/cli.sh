@@ -92,6 +92,7 @@ done
 unset NORMKERNELS_ISA
 
 # ---- verify against the oracle
+expect 0 ' 0 broken' verify --hidden 1,5 # all kernels, on rows of every kind
 expect 0 'rmsnorm' verify --kernel rmsnorm --dtype f32 --hidden 5,64 --rows 3 --seed 7
 expect 0 ' 0 broken' verify --kernel rmsnorm --model gpt2-xl --isa scalar
 "$normbench" verify --rows 1000 --hidden 4096 >"$work/output" 2>&1 &
