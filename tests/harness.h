@@ -26,6 +26,9 @@
  * usage. Returns the provider. */
 const nk_provider *harness_start(int argc, char **argv);
 
+/* The exit status: failures of cmocka, or nothing that was selected was there. */
+int harness_end(int failed);
+
 bool harness_filtered(void);
 uint64_t harness_seed(void);
 

@@ -206,6 +206,7 @@ static void arguments(void **state)
 static void every_status_has_a_text(void **state)
 {
     (void)state;
+    test_begin("every_status_has_a_text");
     const nk_status statuses[] = {NK_OK, 1, -1, 12345678, INT_MAX, INT_MIN};
     for (size_t i = 0; i < COUNT(statuses); i++) {
         const char *text = status_text(statuses[i]);
@@ -221,5 +222,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(arguments),
         cmocka_unit_test(every_status_has_a_text),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return harness_end(cmocka_run_group_tests(tests, NULL, NULL));
 }

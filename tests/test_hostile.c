@@ -228,5 +228,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(known_answers),
         cmocka_unit_test(small_variance_of_a_long_row),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return harness_end(cmocka_run_group_tests(tests, NULL, NULL));
 }

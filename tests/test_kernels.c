@@ -2,6 +2,7 @@
 /* Every kernel on ordinary rows: all shapes, options and places of operands. */
 #include "harness.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,6 +55,57 @@ static void shapes(void **state)
     test_begin("shapes");
     each_problem(check_shape, some_rows, narrow);
     each_problem(check_shape, some_rows, wide);
+    test_end();
+}
+
+/* ---- Rows that round one way --------------------------------------------------- */
+
+static float structured_value(uint64_t random, size_t i, double mean, double sd)
+{
+    const double z = (double)normal(random, i);
+    switch (random % 4) {
+    case 0:
+        return (float)(mean + sd * z);
+    case 1:
+        return (float)(i % 2 ? mean + sd : mean - sd);
+    case 2: /* one in seven, of unit variance about 0 */
+        return (float)(mean + sd * (i % 7 ? -0.408 : 2.449));
+    default: /* a lone element far off */
+        return (float)(0.01 * z + (i == random % 61 ? 100 * mean : 0));
+    }
+}
+
+/* Equal addends round the same way, each time: few values in a row, and a mean
+ * of the size of the standard deviation, is the worst that sums can meet. */
+static void check_structured(problem *p)
+{
+    for (size_t i = 0; i < p->rows * p->hidden && p->in[NK_OPERAND_RESIDUAL]; i++)
+        problem_set(p, NK_OPERAND_RESIDUAL, i, 0.0f);
+    for (size_t row = 0; row < p->rows; row++) {
+        const uint64_t random = mix(harness_seed(), row * 65536 + p->hidden);
+        const double mean = exp2((double)(random >> 8 & 1023) / 256 - 2);
+        const double sd = mean / exp2((double)(random >> 18 & 1023) / 256 - 1.5);
+        for (size_t i = 0; i < p->hidden; i++)
+            problem_set(p, NK_OPERAND_X, row * p->hidden + i,
+                        structured_value(random, i, mean, sd));
+    }
+    problem_expect(p);
+    for (const nk_kernel *k = kernel_next(p, NULL); k; k = kernel_next(p, k)) {
+        result r;
+        run(k, p, &(layout){0}, &r);
+        if (kernel_is_default(k))
+            check_result(p, &r);
+        result_free(&r);
+    }
+}
+
+static void structured(void **state)
+{
+    (void)state;
+    static const size_t some_hidden[] = {64, 100, 256, 768, 1024, 1600, 0};
+    test_begin("structured");
+    each_problem(check_structured, (size_t[]){300, 0}, some_hidden);
+    each_problem(check_structured, (size_t[]){40, 0}, (size_t[]){4099, 16384, 0});
     test_end();
 }
 
@@ -407,6 +459,7 @@ static void check_cell(const nk_algorithm_info *algorithm, const char *dtype, co
 static void every_cell(void **state)
 {
     (void)state;
+    test_begin("every_cell");
     if (harness_filtered())
         skip();
     for (size_t i = 0; i < nk_algorithm_count; i++)
@@ -420,9 +473,9 @@ int main(int argc, char **argv)
 {
     provider = harness_start(argc, argv);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shapes),     cmocka_unit_test(options), cmocka_unit_test(places),
-        cmocka_unit_test(in_place),   cmocka_unit_test(batch),   cmocka_unit_test(fused),
-        cmocka_unit_test(every_cell),
+        cmocka_unit_test(shapes), cmocka_unit_test(structured), cmocka_unit_test(options),
+        cmocka_unit_test(places), cmocka_unit_test(in_place),   cmocka_unit_test(batch),
+        cmocka_unit_test(fused),  cmocka_unit_test(every_cell),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return harness_end(cmocka_run_group_tests(tests, NULL, NULL));
 }
