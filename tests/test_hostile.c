@@ -52,8 +52,8 @@ static void hostile_kind(problem *p, const row_kind *kind, enum carrier carrier)
     }
 }
 
-/* Every kind in x, in residual and in both, at both eps; for long rows one of
- * these ways a kind. */
+/* Every kind in x, in residual and in both, at both eps, the flags at random;
+ * for long rows one of these ways a kind. */
 static void hostile_rows(problem *p)
 {
     static const float epsilons[] = {1e-5f, 0.0f};
@@ -63,10 +63,14 @@ static void hostile_rows(problem *p)
         for (unsigned way = 0; way < ways; way++) {
             if (p->hidden > 1024 && way != kind % ways)
                 continue;
+            const uint64_t random = mix(harness_seed(), p->hidden * 4096 + kind * 16 + way);
+            p->flags = 0;
             if (nk_ops[p->op].options & NK_TAKES_EPS) {
                 p->eps = epsilons[way / carriers];
-                p->flags = kind % 4 == 3 ? NK_EPS_OUTSIDE : 0;
+                p->flags |= random & 256 ? NK_EPS_OUTSIDE : 0;
             }
+            if (nk_ops[p->op].options & NK_TAKES_UNBIASED)
+                p->flags |= random & 512 ? NK_UNBIASED : 0;
             hostile_kind(p, &row_kinds[kind], (enum carrier)(way % carriers));
         }
 }
