@@ -193,6 +193,20 @@ static void places(void **state)
     test_end();
 }
 
+/* Among ordinary rows, some of the kinds that take a slower path. */
+static void mix_in_odd_rows(problem *p)
+{
+    float *values = malloc(p->hidden * sizeof(float));
+    for (size_t row = 1; row < p->rows; row += 4) {
+        const uint64_t random = mix(harness_seed(), row * 65536 + p->hidden);
+        const row_kind *kind = &row_kinds[random % row_kind_count];
+        kind->fill(values, p->hidden, kind->a, kind->b, random);
+        for (size_t i = 0; i < p->hidden; i++)
+            problem_set(p, NK_OPERAND_X, row * p->hidden + i, values[i]);
+    }
+    free(values);
+}
+
 /* ---- In place --------------------------------------------------------------------- */
 
 static bool is_row_output(const problem *p, int operand)
@@ -226,7 +240,6 @@ static void check_aliases(problem *p)
     for (const nk_kernel *k = kernel_next(p, NULL); k; k = kernel_next(p, k)) {
         result r;
         run(k, p, &(layout){0}, &r);
-        check_result(p, &r);
         for (size_t i = 0; i < 4; i++) {
             layout l = layout_of(i & 1, i & 2 ? 7 : 0, i & 1);
             l.store = i == 0 ? NK_STORE_STREAM : NK_STORE_AUTO;
@@ -239,7 +252,7 @@ static void check_aliases(problem *p)
 /* With all results wanted, then without h. */
 static void check_in_place(problem *p)
 {
-    problem_expect(p);
+    mix_in_odd_rows(p);
     check_aliases(p);
     p->present &= nk_ops[p->op].required | ~BIT(NK_OPERAND_H);
     check_aliases(p);
@@ -255,20 +268,6 @@ static void in_place(void **state)
 }
 
 /* ---- Batch invariance ---------------------------------------------------------------- */
-
-/* Among ordinary rows, some of the kinds that take a slower path. */
-static void mix_in_odd_rows(problem *p)
-{
-    float *values = malloc(p->hidden * sizeof(float));
-    for (size_t row = 2; row < p->rows; row += 5) {
-        const uint64_t random = mix(harness_seed(), row * 65536 + p->hidden);
-        const row_kind *kind = &row_kinds[random % row_kind_count];
-        kind->fill(values, p->hidden, kind->a, kind->b, random);
-        for (size_t i = 0; i < p->hidden; i++)
-            problem_set(p, NK_OPERAND_X, row * p->hidden + i, values[i]);
-    }
-    free(values);
-}
 
 static void slices(const problem *p, const result *whole)
 {
@@ -334,41 +333,94 @@ static void batch(void **state)
 
 /* ---- Fused and unfused ------------------------------------------------------------------ */
 
-/* fused(p) = second(p with `to` replaced by the output `from` of first(p)) */
+/* An unfused op, and which operands of the fused one are its x, gamma, rstd. */
+typedef struct step {
+    const char *op;
+    int x, gamma, rstd;
+} step;
+
+/* fused = second, whose operand `to` is the result `from` of first */
 static const struct chain {
-    const char *fused, *first, *second;
+    const char *fused;
+    step first;
     int from, to;
+    step second;
 } chains[] = {
-    {"add_layernorm", "residual_add", "layernorm", NK_OPERAND_H, NK_OPERAND_X},
-    {"add_rmsnorm", "residual_add", "rmsnorm", NK_OPERAND_H, NK_OPERAND_X},
+#define PLAIN(op)                                                                                  \
+    {                                                                                              \
+        op, NK_OPERAND_X, NK_OPERAND_GAMMA, NK_OPERAND_RSTD                                        \
+    }
+#define OF_RESIDUAL(op)                                                                            \
+    {                                                                                              \
+        op, NK_OPERAND_RESIDUAL, NK_OPERAND_GAMMA, NK_OPERAND_RSTD                                 \
+    }
+#define OF_GAMMA2(op)                                                                              \
+    {                                                                                              \
+        op, NK_OPERAND_X, NK_OPERAND_GAMMA2, NK_OPERAND_RSTD2                                      \
+    }
+    {"add_layernorm", PLAIN("residual_add"), NK_OPERAND_H, NK_OPERAND_X, PLAIN("layernorm")},
+    {"add_rmsnorm", PLAIN("residual_add"), NK_OPERAND_H, NK_OPERAND_X, PLAIN("rmsnorm")},
+    {"rmsnorm_add", OF_RESIDUAL("rmsnorm"), NK_OPERAND_Y, NK_OPERAND_RESIDUAL,
+     PLAIN("residual_add")},
+    {"rmsnorm_add_rmsnorm", PLAIN("rmsnorm_add"), NK_OPERAND_H, NK_OPERAND_X, OF_GAMMA2("rmsnorm")},
+#undef PLAIN
+#undef OF_RESIDUAL
+#undef OF_GAMMA2
 };
 
-/* The operands of `p` as far as the other op takes them. */
-static problem *problem_for(const problem *p, int op)
+static int operand_of(const step *s, int operand)
 {
+    switch (operand) {
+    case NK_OPERAND_X:
+        return s->x;
+    case NK_OPERAND_GAMMA:
+        return s->gamma;
+    case NK_OPERAND_RSTD:
+        return s->rstd;
+    default:
+        return operand;
+    }
+}
+
+/* The fused op's problem as far as it is this step's. */
+static problem *problem_for(const problem *p, const step *s)
+{
+    const int op = nk_op_index(s->op);
+    const uint32_t options = nk_ops[op].options;
     problem *q = problem_new(op, p->dtype, p->rows, p->hidden);
-    q->eps = nk_ops[op].options & NK_TAKES_EPS ? p->eps : 0;
-    q->gamma_offset = nk_ops[op].options & NK_TAKES_OFFSET ? p->gamma_offset : 0;
-    problem_set_flags(q, nk_ops[op].options & NK_TAKES_EPS ? p->flags : 0);
-    q->present = nk_ops[op].required | (nk_ops[op].optional & p->present);
-    for (int o = 0; o < NK_OPERANDS; o++)
-        if (q->in[o] && p->in[o])
-            for (size_t i = 0; i < nk_operand_elements(o, p->rows, p->hidden); i++)
-                problem_set(q, o, i, problem_get(p, o, i));
+    q->eps = options & NK_TAKES_EPS ? p->eps : 0;
+    q->gamma_offset = options & NK_TAKES_OFFSET ? p->gamma_offset : 0;
+    problem_set_flags(q, options & NK_TAKES_EPS ? p->flags : 0);
+    for (int o = 0; o < NK_OPERANDS; o++) {
+        const int source = operand_of(s, o);
+        if (nk_ops[op].optional & BIT(o) && !(p->present & BIT(source)))
+            q->present &= ~BIT(o);
+        for (size_t i = 0;
+             q->in[o] && p->in[source] && i < nk_operand_elements(o, p->rows, p->hidden); i++)
+            problem_set(q, o, i, problem_get(p, source, i));
+    }
     return q;
 }
 
+static void give(unsigned char **to, unsigned char **from)
+{
+    free(*to);
+    *to = *from;
+    *from = NULL;
+}
+
+/* The results of both steps, as the fused op's. */
 static void unfused(const problem *p, const struct chain *c, const nk_kernel *k, result *r)
 {
-    problem *one = problem_for(p, nk_op_index(c->first));
-    problem *two = problem_for(p, nk_op_index(c->second));
-    result step;
-    run(kernel_like(k, c->first), one, &(layout){0}, &step);
-    memcpy(two->in[c->to], step.out[c->from], p->rows * p->hidden * nk_dtypes[p->dtype].bytes);
-    run(kernel_like(k, c->second), two, &(layout){0}, r);
-    if (!r->out[c->from]) /* what both forms give */
-        r->out[c->from] = step.out[c->from], step.out[c->from] = NULL;
-    result_free(&step);
+    problem *one = problem_for(p, &c->first), *two = problem_for(p, &c->second);
+    result half;
+    run(kernel_like(k, c->first.op), one, &(layout){0}, r);
+    memcpy(two->in[c->to], r->out[c->from], p->rows * p->hidden * nk_dtypes[p->dtype].bytes);
+    run(kernel_like(k, c->second.op), two, &(layout){0}, &half);
+    for (int o = 0; o < NK_OPERANDS; o++)
+        if (half.out[o])
+            give(&r->out[operand_of(&c->second, o)], &half.out[o]);
+    result_free(&half);
     problem_free(one);
     problem_free(two);
 }
