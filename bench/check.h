@@ -6,10 +6,11 @@
 #include "cells.h"
 #include "workspace.h"
 
-/* Bounds in u = 2^-23 of the promise's scale: for our default algorithm, and
- * for everything that is timed. */
+/* Bounds in u = 2^-23 of the promise's scale: for our default algorithm, for
+ * everything that is timed, and none for other algorithms on rows of a few
+ * elements (nk_error_bound). */
 enum { NB_BOUND_DEFAULT = 8, NB_BOUND_TIMED = 64 };
-double nb_bound(const nb_variant *variant);
+double nb_bound(const nb_variant *variant, size_t hidden);
 
 /* The largest error found, and where. */
 typedef struct nb_error {

@@ -82,7 +82,7 @@ char *nb_side_check(nb_side *side, nb_workspace *workspace)
     nb_error worst = {.operand = -1};
     compare_some(side, &side->args[0], &worst);
     side->error_u = worst.u > side->error_u ? worst.u : side->error_u;
-    if (worst.operand >= 0 && worst.u <= nb_bound(v))
+    if (worst.operand >= 0 && worst.u <= nb_bound(v, side->args[0].hidden))
         return NULL;
     return worst.operand < 0 ? nb_duplicate("nothing to compare") : nb_error_text(&worst);
 }

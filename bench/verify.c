@@ -154,8 +154,8 @@ static void print_broken(const verification *v, const nb_variant *variant, const
     printf("  broken: %s, %s rows, %s: %s, allowed %g u\n"
            "  repeat: normbench verify %s --rows %zu --hidden %zu --seed %ju\n",
            nb_cell_name(variant, spec->rows, spec->hidden, name), nb_row_kind_names[spec->kind],
-           worst->setting->name, text, nb_bound(variant), filters, spec->rows, spec->hidden,
-           (uintmax_t)v->options->filters.seed);
+           worst->setting->name, text, nb_bound(variant, spec->hidden), filters, spec->rows,
+           spec->hidden, (uintmax_t)v->options->filters.seed);
     free(filters);
     free(text);
 }
@@ -174,6 +174,14 @@ static int dump(const verification *v, const nb_variant *variant, const nb_works
     return status;
 }
 
+/* How far an error goes beyond its bound; 0 where there is none. */
+static double excess(const nb_variant *variant, const nb_workspace_spec *spec,
+                     const nb_error *error)
+{
+    const double bound = nb_bound(variant, spec->hidden);
+    return isfinite(bound) ? error->u / bound : 0;
+}
+
 static int check_cell(const verification *v, const nb_variant *variant,
                       const nb_workspace_spec *spec, const struct setting *setting, finding *worst)
 {
@@ -184,7 +192,8 @@ static int check_cell(const verification *v, const nb_variant *variant,
     int status = nb_workspace_create(&workspace, spec);
     if (status == NB_OK)
         status = nb_check_variant(variant, &workspace, 0, &error);
-    if (status == NB_OK && (!worst->setting || error.u > worst->error.u))
+    if (status == NB_OK && (!worst->setting || excess(variant, spec, &error) >
+                                                   excess(variant, &worst->spec, &worst->error)))
         *worst = (finding){error, *spec, setting};
     if (status == NB_OK)
         status = dump(v, variant, &workspace, setting);
@@ -218,7 +227,7 @@ static int check_kind(const verification *v, const nb_variant *variant, enum nb_
 /* What is not normal binds our default algorithm alone. */
 static bool is_broken(const nb_variant *variant, enum nb_row_kind kind, const finding *worst)
 {
-    const double bound = nb_bound(variant);
+    const double bound = nb_bound(variant, worst->spec.hidden);
     return (kind == NB_ROWS_NORMAL || bound <= NB_BOUND_DEFAULT) && !(worst->error.u <= bound);
 }
 

@@ -226,6 +226,58 @@ NK_API nk_status nk_add_rmsnorm_bf16(const nk_bf16 *x, const nk_bf16 *residual,
 NK_API nk_status nk_add_rmsnorm_f16(const nk_f16 *x, const nk_f16 *residual, const nk_f16 *gamma,
                                     nk_f16 *h, nk_f16 *y, size_t rows, size_t hidden, float eps);
 
+/* pRMSNorm: as rmsnorm, with the mean square of the first ceil(fraction * hidden)
+ * elements, 0 < fraction <= 1. Zhang & Sennrich 2019. */
+NK_API nk_status nk_prmsnorm_f32(const float *x, const float *gamma, float *y, size_t rows,
+                                 size_t hidden, float eps, float fraction);
+NK_API nk_status nk_prmsnorm_bf16(const nk_bf16 *x, const nk_bf16 *gamma, nk_bf16 *y, size_t rows,
+                                  size_t hidden, float eps, float fraction);
+NK_API nk_status nk_prmsnorm_f16(const nk_f16 *x, const nk_f16 *gamma, nk_f16 *y, size_t rows,
+                                 size_t hidden, float eps, float fraction);
+
+/* DeepNorm: h = alpha * x + residual; y = layernorm(h). alpha is (2N)^(1/4) for N
+ * layers of an encoder or decoder alone. Wang et al. 2022. */
+NK_API nk_status nk_deepnorm_f32(const float *x, const float *residual, const float *gamma,
+                                 const float *beta, float *h, float *y, size_t rows, size_t hidden,
+                                 float eps, float alpha);
+NK_API nk_status nk_deepnorm_bf16(const nk_bf16 *x, const nk_bf16 *residual, const nk_bf16 *gamma,
+                                  const nk_bf16 *beta, nk_bf16 *h, nk_bf16 *y, size_t rows,
+                                  size_t hidden, float eps, float alpha);
+NK_API nk_status nk_deepnorm_f16(const nk_f16 *x, const nk_f16 *residual, const nk_f16 *gamma,
+                                 const nk_f16 *beta, nk_f16 *h, nk_f16 *y, size_t rows,
+                                 size_t hidden, float eps, float alpha);
+
+/* Sandwich, after the sublayer: h = x + rmsnorm(residual, gamma), the norm rounded
+ * to the dtype before it is added. Ding et al. 2021; Gemma 2. */
+NK_API nk_status nk_rmsnorm_add_f32(const float *x, const float *residual, const float *gamma,
+                                    float *h, size_t rows, size_t hidden, float eps);
+NK_API nk_status nk_rmsnorm_add_bf16(const nk_bf16 *x, const nk_bf16 *residual,
+                                     const nk_bf16 *gamma, nk_bf16 *h, size_t rows, size_t hidden,
+                                     float eps);
+NK_API nk_status nk_rmsnorm_add_f16(const nk_f16 *x, const nk_f16 *residual, const nk_f16 *gamma,
+                                    nk_f16 *h, size_t rows, size_t hidden, float eps);
+
+/* Sandwich, both norms around the addition: h = x + rmsnorm(residual, gamma);
+ * y = rmsnorm(h, gamma2). Gemma 2. */
+NK_API nk_status nk_rmsnorm_add_rmsnorm_f32(const float *x, const float *residual,
+                                            const float *gamma, const float *gamma2, float *h,
+                                            float *y, size_t rows, size_t hidden, float eps);
+NK_API nk_status nk_rmsnorm_add_rmsnorm_bf16(const nk_bf16 *x, const nk_bf16 *residual,
+                                             const nk_bf16 *gamma, const nk_bf16 *gamma2,
+                                             nk_bf16 *h, nk_bf16 *y, size_t rows, size_t hidden,
+                                             float eps);
+NK_API nk_status nk_rmsnorm_add_rmsnorm_f16(const nk_f16 *x, const nk_f16 *residual,
+                                            const nk_f16 *gamma, const nk_f16 *gamma2, nk_f16 *h,
+                                            nk_f16 *y, size_t rows, size_t hidden, float eps);
+
+/* DyT: y = gamma * tanh(alpha * x) + beta. Zhu et al. 2025. */
+NK_API nk_status nk_dyt_f32(const float *x, const float *gamma, const float *beta, float *y,
+                            size_t rows, size_t hidden, float alpha);
+NK_API nk_status nk_dyt_bf16(const nk_bf16 *x, const nk_bf16 *gamma, const nk_bf16 *beta,
+                             nk_bf16 *y, size_t rows, size_t hidden, float alpha);
+NK_API nk_status nk_dyt_f16(const nk_f16 *x, const nk_f16 *gamma, const nk_f16 *beta, nk_f16 *y,
+                            size_t rows, size_t hidden, float alpha);
+
 #ifdef __cplusplus
 }
 #endif

@@ -176,15 +176,27 @@ static double normalised(const statistics *s, double v)
 
 /* ---- Forward ------------------------------------------------------------ */
 
-static void put_statistics(const call *c, size_t row, const statistics *s, int rstd)
+static void put_statistics(const call *c, size_t row, const statistics *s, double off, int rstd)
 {
     const double mean = s->shift + s->delta;
     put(c, NK_OPERAND_MEAN, row, mean, largest(largest(mean, s->sd), FLT_MIN));
-    put(c, rstd, row, s->rstd, largest(s->rstd, FLT_MIN));
+    put(c, rstd, row, s->rstd, largest(s->rstd, FLT_MIN) * off);
 }
 
-/* h[i] = x[i] + rmsnorm(residual)[i], the norm rounded as if it were stored. */
-static void join_sandwich(const call *c, size_t row, double *h)
+/* One unit in the last place of a value in the dtype, in the scale's terms: a
+ * rounding that may fall on either side of a tie is no error. */
+static double tie_scale(nk_dtype dtype, double value)
+{
+    int exponent;
+    if (dtype == NK_F32 || value == 0 || !isfinite(value))
+        return fabs(value);
+    frexp(value, &exponent);
+    return ldexp(1, exponent - nk_dtypes[dtype].digits + 23) / 8;
+}
+
+/* h[i] = x[i] + rmsnorm(residual)[i], the norm rounded as if it were stored.
+ * slack[i] is what the roundings of the norm and of h may cost h. */
+static void join_sandwich(const call *c, size_t row, double *h, double *slack)
 {
     const size_t hidden = c->args->hidden;
     for (size_t i = 0; i < hidden; i++)
@@ -196,15 +208,16 @@ static void join_sandwich(const call *c, size_t row, double *h)
         const double gamma = gamma_element(c, NK_OPERAND_GAMMA, i);
         const double n = rounded(c->dtype, normalised(&s, h[i]) * gamma);
         h[i] = rounded_float(c->dtype, (float)x + (float)n);
+        slack[i] = tie_scale(c->dtype, n) + tie_scale(c->dtype, h[i]);
         put(c, NK_OPERAND_H, row * hidden + i, h[i],
-            largest(largest(x, h[i]), largest(gamma, 1.0)));
+            largest(largest(x, h[i]), largest(gamma, 1.0)) + slack[i]);
     }
 }
 
-static void join_row(const call *c, size_t row, double *h)
+static void join_row(const call *c, size_t row, double *h, double *slack)
 {
     if (c->form.join == JOIN_SANDWICH) {
-        join_sandwich(c, row, h);
+        join_sandwich(c, row, h, slack);
         return;
     }
     const size_t hidden = c->args->hidden;
@@ -245,18 +258,22 @@ static void copy_row(const call *c, size_t row, const double *x)
     }
 }
 
-static void forward_row(const call *c, size_t row, double *h)
+static void forward_row(const call *c, size_t row, double *h, double *slack)
 {
     const bool sandwich = c->form.join == JOIN_SANDWICH;
     const int gamma_operand = sandwich ? NK_OPERAND_GAMMA2 : NK_OPERAND_GAMMA;
-    join_row(c, row, h);
+    join_row(c, row, h, slack);
     if (c->form.norm == NORM_COPY)
         copy_row(c, row, h);
     if (c->form.norm == NORM_NONE || c->form.norm == NORM_COPY)
         return;
     const statistics s = row_statistics(c, h);
+    double squares = 0; /* of what h may be off by; the statistics then are, too */
+    for (size_t i = 0; sandwich && i < c->args->hidden; i++)
+        squares += slack[i] * slack[i];
+    const double off = 1 + sqrt(squares / (double)c->args->hidden) * s.rstd;
     if (c->form.norm != NORM_TANH)
-        put_statistics(c, row, &s, sandwich ? NK_OPERAND_RSTD2 : NK_OPERAND_RSTD);
+        put_statistics(c, row, &s, off, sandwich ? NK_OPERAND_RSTD2 : NK_OPERAND_RSTD);
     for (size_t i = 0; i < c->args->hidden; i++) {
         const double gamma = gamma_element(c, gamma_operand, i);
         const double beta = column_element(c, NK_OPERAND_BETA, i, 0.0);
@@ -265,8 +282,9 @@ static void forward_row(const call *c, size_t row, double *h)
         const double y = n * gamma + beta;
         double scale = largest(largest(y, gamma), largest(beta, 1.0));
         if (sandwich)
-            scale = largest(scale, largest(row_element(c, NK_OPERAND_X, row, i), h[i]));
-        if (c->form.norm != NORM_TANH && s.sd == 0.0) /* beta, exactly */
+            scale = largest(scale, largest(row_element(c, NK_OPERAND_X, row, i), h[i])) +
+                    slack[i] * s.rstd * fabs(gamma) + fabs(y) * (off - 1);
+        if (c->form.norm != NORM_TANH && s.sd == 0.0 && n == 0.0) /* beta, exactly */
             scale = 0.0;
         put(c, NK_OPERAND_Y, row * c->args->hidden + i, y, scale);
     }
@@ -279,14 +297,14 @@ void nk_reference(int op, nk_dtype dtype, const nk_args *args, nk_expected expec
     const form *f = forms, *end = forms + sizeof(forms) / sizeof(forms[0]);
     while (f < end && strcmp(f->op, nk_ops[op].name) != 0)
         f++;
-    double *h = malloc(args->hidden * sizeof(double));
+    double *h = malloc(args->hidden * 2 * sizeof(double));
     if (f == end || !h) {
         fprintf(stderr, "reference: %s: %s\n", nk_ops[op].name, h ? "no oracle" : "out of memory");
         abort();
     }
     const call c = {args, dtype, *f, expected};
     for (size_t row = 0; row < args->rows; row++)
-        forward_row(&c, row, h);
+        forward_row(&c, row, h, h + args->hidden);
     free(h);
 }
 
@@ -347,4 +365,12 @@ double nk_error(double got, double expected, double scale, nk_dtype dtype)
     if (distance == 0.0)
         return 0.0;
     return distance / (scale * 0x1p-23);
+}
+
+double nk_error_bound(const char *algorithm, size_t hidden)
+{
+    enum { FEWEST = 64 };
+    if (strcmp(algorithm, "default") == 0)
+        return 8;
+    return hidden < FEWEST ? INFINITY : 64;
 }

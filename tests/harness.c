@@ -805,7 +805,7 @@ static size_t elements_a_row(const problem *p, int operand)
 
 static void check_operand(const problem *p, const result *r, int operand)
 {
-    const double limit = kernel_is_default(r->kernel) ? 8 : 64;
+    const double limit = nk_error_bound(r->kernel->algorithm, p->hidden);
     const nk_dtype dtype = stored_as(p, operand);
     const size_t n = nk_operand_elements(operand, r->rows, p->hidden);
     const size_t first = by_row(operand) ? r->first * elements_a_row(p, operand) : 0;

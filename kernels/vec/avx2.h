@@ -2,6 +2,7 @@
 /* AVX2, FMA and F16C: sixteen floats a vec, in two ymm registers. */
 #include "vec.h"
 #include <immintrin.h>
+#include <sleef.h>
 
 typedef struct vec {
     __m256 a, b;
@@ -45,6 +46,11 @@ NK_INLINE vec vec_fma(vec x, vec y, vec z)
 NK_INLINE vec vec_fma_once(vec x, vec y, vec z)
 {
     return vec_fma(x, y, z);
+}
+
+NK_INLINE vec vec_tanh(vec v)
+{
+    return (vec){Sleef_tanhf8_u35avx2(v.a), Sleef_tanhf8_u35avx2(v.b)};
 }
 
 NK_INLINE float vec_sum(vec v)

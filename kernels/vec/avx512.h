@@ -2,6 +2,7 @@
 /* AVX-512 F, BW, DQ and VL: thirty-two floats a vec, in two zmm registers. */
 #include "vec.h"
 #include <immintrin.h>
+#include <sleef.h>
 
 typedef struct vec {
     __m512 a, b;
@@ -45,6 +46,11 @@ NK_INLINE vec vec_fma(vec x, vec y, vec z)
 NK_INLINE vec vec_fma_once(vec x, vec y, vec z)
 {
     return vec_fma(x, y, z);
+}
+
+NK_INLINE vec vec_tanh(vec v)
+{
+    return (vec){Sleef_tanhf16_u35avx512f(v.a), Sleef_tanhf16_u35avx512f(v.b)};
 }
 
 NK_INLINE float vec_sum(vec v)

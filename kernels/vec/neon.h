@@ -2,6 +2,7 @@
 /* AArch64 Advanced SIMD: eight floats a vec, in two q registers. */
 #include "vec.h"
 #include <arm_neon.h>
+#include <sleef.h>
 
 typedef struct vec {
     float32x4_t a, b;
@@ -45,6 +46,11 @@ NK_INLINE vec vec_fma(vec x, vec y, vec z)
 NK_INLINE vec vec_fma_once(vec x, vec y, vec z)
 {
     return vec_fma(x, y, z);
+}
+
+NK_INLINE vec vec_tanh(vec v)
+{
+    return (vec){Sleef_tanhf4_u35advsimd(v.a), Sleef_tanhf4_u35advsimd(v.b)};
 }
 
 NK_INLINE float vec_sum(vec v)

@@ -3,6 +3,7 @@
  * keep two chains. Compiled without auto-vectorisation. */
 #include "vec.h"
 #include <math.h>
+#include <sleef.h>
 
 typedef struct vec {
     float a, b;
@@ -48,6 +49,11 @@ NK_INLINE vec vec_fma(vec x, vec y, vec z)
 NK_INLINE vec vec_fma_once(vec x, vec y, vec z)
 {
     return (vec){fmaf(x.a, y.a, z.a), fmaf(x.b, y.b, z.b)};
+}
+
+NK_INLINE vec vec_tanh(vec v)
+{
+    return (vec){Sleef_tanhf_u35(v.a), Sleef_tanhf_u35(v.b)};
 }
 
 NK_INLINE float vec_sum(vec v)

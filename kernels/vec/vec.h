@@ -8,6 +8,7 @@
  *   vec vec_add(a, b), vec_sub(a, b), vec_mul(a, b)
  *   vec vec_fma(a, b, c)       a * b + c, in one rounding where the ISA can
  *   vec vec_fma_once(a, b, c)  a * b + c, in one rounding on every ISA
+ *   vec vec_tanh(v)            SLEEF's, within 3.5 ulp
  *   float vec_sum(v)           all lanes, as a tree in an order of its own
  *   vec vec_round(v, dtype)    each lane rounded to the dtype and back
  *   vec vec_load(p, i, dtype)           elements p[i] .. p[i + lanes)

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How operands are read and written in each form of a call. */
+#ifndef NK_FORM_H
+#define NK_FORM_H
+
+/* What the compiler makes code apiece for. */
+typedef struct form {
+    nk_dtype dtype, params;
+    bool stream; /* write past the caches, and compute h again rather than keep it */
+} form;
+
+/* n elements from i on; a whole vec where n is vec_lanes(). */
+NK_INLINE vec load(const void *p, size_t i, size_t n, nk_dtype dtype)
+{
+    return n == vec_lanes() ? vec_load(p, i, dtype) : vec_load_n(p, i, n, dtype);
+}
+
+NK_INLINE vec load_param(const void *p, size_t i, size_t n, form f)
+{
+    return n == vec_lanes() ? vec_load_as(p, i, f.params, f.dtype)
+                            : vec_load_as_n(p, i, n, f.params, f.dtype);
+}
+
+NK_INLINE void store(void *p, size_t i, size_t n, vec v, nk_dtype dtype, bool stream)
+{
+    if (n != vec_lanes())
+        vec_store_n(p, i, n, v, dtype);
+    else if (stream)
+        vec_stream(p, i, v, dtype);
+    else
+        vec_store(p, i, v, dtype);
+}
+
+/* How gamma is had: the offset stands for it (1 more) where it is absent. */
+enum gamma { GAMMA_ABSENT, GAMMA_PLAIN, GAMMA_OFFSET };
+
+NK_INLINE enum gamma gamma_kind(const void *gamma, const nk_args *a)
+{
+    return !gamma ? GAMMA_ABSENT : a->gamma_offset == 0 ? GAMMA_PLAIN : GAMMA_OFFSET;
+}
+
+NK_INLINE vec gamma_at(const void *gamma, size_t i, size_t n, vec offset, form f, enum gamma kind)
+{
+    if (kind == GAMMA_ABSENT)
+        return offset;
+    const vec weight = load_param(gamma, i, n, f);
+    return kind == GAMMA_OFFSET ? vec_add(weight, offset) : weight;
+}
+
+#endif
