@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "check.h"
+#include "probe.h"
 #include "program.h"
 #include "reference.h"
 
@@ -12,11 +13,6 @@ double nb_bound(const nb_variant *variant, size_t hidden)
     const double bound = nk_error_bound(variant->kernel->algorithm, hidden);
     return bound < NB_BOUND_TIMED && !nb_provider_is_ours(variant->provider) ? NB_BOUND_TIMED
                                                                              : bound;
-}
-
-nk_status nb_call_kernel(const nb_variant *variant, const nk_args *args)
-{
-    return variant->kernel->function(args);
 }
 
 /* ---- Comparison --------------------------------------------------------- */
@@ -129,10 +125,13 @@ int nb_check_variant(const nb_variant *variant, nb_workspace *workspace, size_t 
     char name[NB_NAME_BYTES];
     nb_workspace_clear_outputs(workspace, set);
     const nk_status status = nb_call_kernel(variant, args);
-    if (status != NK_OK)
-        return nb_fail(NB_FAILED, "%s: refused: %s",
-                       nb_cell_name(variant, args->rows, args->hidden, name),
-                       nb_provider_status_text(variant->provider, status));
+    if (status != NK_OK) {
+        char *failure = nb_call_failure(variant, status);
+        nb_fail(NB_FAILED, "%s: %s", nb_cell_name(variant, args->rows, args->hidden, name),
+                failure);
+        free(failure);
+        return NB_FAILED;
+    }
     nb_compare(variant->op, variant->dtype, args, worst);
     return NB_OK;
 }

@@ -22,9 +22,6 @@ typedef struct nb_error {
     double expected;
 } nb_error;
 
-/* The one place where a provider's kernel is called for its results. */
-nk_status nb_call_kernel(const nb_variant *variant, const nk_args *args);
-
 /* Compares the outputs that are there with the oracle, all rows. The inputs
  * must be those of the call: not for calls in place. */
 void nb_compare(int op, nk_dtype dtype, const nk_args *args, nb_error *worst);
@@ -35,7 +32,8 @@ void nb_compare_rows(int op, nk_dtype dtype, const nk_args *args, size_t first, 
                      nb_error *worst);
 
 /* Clears the outputs of a set, calls, compares. NB_OK when the error was
- * found, however large; NB_FAILED after a message if the kernel refused. */
+ * found, however large; NB_FAILED after a message if the kernel refused, crashed
+ * or hung. */
 int nb_check_variant(const nb_variant *variant, nb_workspace *workspace, size_t set,
                      nb_error *worst);
 

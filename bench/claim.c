@@ -360,7 +360,7 @@ int nb_claim(int argc, char **argv)
     argp_parse(&argp, argc, argv, 0, NULL, &c.options);
     int status = prepare(&c);
     if (status == NB_OK)
-        status = measure_and_answer(&c);
+        status = nb_providers_status(&c.providers, measure_and_answer(&c));
     release(&c);
     return status;
 }

@@ -67,6 +67,7 @@ int nb_list(int argc, char **argv)
         print_table(&variants);
         status = nb_output_close(stdout, "the table");
     }
+    status = nb_providers_status(&providers, status);
     nb_variants_free(&variants);
     nb_providers_unload(&providers);
     nb_options_free(&options);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "provider.h"
+#include "probe.h"
 #include "program.h"
 
 #include <dlfcn.h>
@@ -95,8 +96,22 @@ int nb_provider_open(const char *path, nb_provider *provider)
         dlclose(handle);
         return status;
     }
-    *provider = (nb_provider){table->name, nb_duplicate(path), handle, table};
+    *provider = (nb_provider){table->name, nb_duplicate(path), handle, table, true};
     return NB_OK;
+}
+
+int nb_provider_load(const char *path, nb_provider *provider)
+{
+    const int status = nb_probe_provider(path);
+    return status == NB_OK ? nb_provider_open(path, provider) : status;
+}
+
+void nb_provider_unload(nb_provider *provider)
+{
+    free(provider->path);
+    if (provider->handle)
+        dlclose(provider->handle);
+    *provider = (nb_provider){0};
 }
 
 /* Two builds of one library are told apart by their paths. */
@@ -117,45 +132,59 @@ static bool is_loaded(const nb_providers *providers, const nk_provider *table)
     return false;
 }
 
-static int load(nb_providers *providers, const char *path)
+static void add(nb_providers *providers, nb_provider provider)
 {
-    nb_provider provider;
-    const int status = nb_provider_open(path, &provider);
-    if (status != NB_OK)
-        return status;
     if (is_loaded(providers, provider.table)) { /* the same file by another name */
-        free(provider.path);
-        dlclose(provider.handle);
-        return NB_OK;
+        nb_provider_unload(&provider);
+        return;
     }
     providers->items =
         nb_reallocate(providers->items, (providers->count + 1) * sizeof *providers->items);
     providers->items[providers->count++] = provider;
+}
+
+static int load_ours(nb_providers *providers)
+{
+    nb_provider provider;
+    char *path = our_path();
+    const int status = nb_provider_open(path, &provider);
+    free(path);
+    if (status != NB_OK)
+        return status;
+    provider.foreign = false;
+    add(providers, provider);
     return NB_OK;
 }
 
 static int load_named(nb_providers *providers, const char *name)
 {
-    if (strcmp(name, OUR_NAME) != 0) {
-        if (!strchr(name, '/') && access(name, F_OK) != 0)
-            return nb_fail(NB_USAGE,
-                           "--provider: there is no '%s'; give the path of a shared object, or "
-                           "%s for our own kernels",
-                           name, OUR_NAME);
-        return load(providers, name);
-    }
-    char *path = our_path();
-    const int status = load(providers, path);
-    free(path);
+    nb_provider provider;
+    if (strcmp(name, OUR_NAME) == 0)
+        return load_ours(providers);
+    if (!strchr(name, '/') && access(name, F_OK) != 0)
+        return nb_fail(NB_USAGE,
+                       "--provider: there is no '%s'; give the path of a shared object, or "
+                       "%s for our own kernels",
+                       name, OUR_NAME);
+    const int status = nb_provider_load(name, &provider);
+    if (status == NB_OK)
+        add(providers, provider);
     return status;
 }
 
 int nb_providers_load(const nb_names *wanted, nb_providers *providers)
 {
     *providers = (nb_providers){0};
-    int status = wanted->count ? NB_OK : load_named(providers, OUR_NAME);
-    for (size_t i = 0; i < wanted->count && status == NB_OK; i++)
+    int status = wanted->count ? NB_OK : load_ours(providers);
+    for (size_t i = 0; i < wanted->count && status == NB_OK; i++) {
         status = load_named(providers, wanted->items[i]);
+        if (status == NB_FAILED) {
+            providers->failed = true;
+            status = NB_OK; /* the rest goes on */
+        }
+    }
+    if (status == NB_OK && providers->count == 0)
+        status = NB_FAILED;
     if (status == NB_OK)
         label_apart(providers);
     else
@@ -163,12 +192,15 @@ int nb_providers_load(const nb_names *wanted, nb_providers *providers)
     return status;
 }
 
+int nb_providers_status(const nb_providers *providers, int status)
+{
+    return status == NB_OK && providers->failed ? NB_FAILED : status;
+}
+
 void nb_providers_unload(nb_providers *providers)
 {
-    for (size_t i = 0; i < providers->count; i++) {
-        free(providers->items[i].path);
-        dlclose(providers->items[i].handle);
-    }
+    for (size_t i = 0; i < providers->count; i++)
+        nb_provider_unload(&providers->items[i]);
     free(providers->items);
     *providers = (nb_providers){0};
 }

@@ -9,6 +9,7 @@
 #include "interrupt.h"
 #include "machine.h"
 #include "paired.h"
+#include "probe.h"
 #include "program.h"
 #include "progress.h"
 #include "shapes.h"
@@ -28,6 +29,7 @@ static const char doc[] =
     "measured.\vThe ratio to a copy of the same rows is measured interleaved with it.";
 
 enum { REPETITIONS = 3 };
+enum { HANG_S = 4 }; /* more than a repetition takes, calibration included */
 static const double min_seconds = 0.03, paired_budget_ns = 0.02e9;
 
 /* ---- Options ------------------------------------------------------------ */
@@ -172,23 +174,25 @@ static int make_cells(run *r)
 
 /* ---- A repetition ------------------------------------------------------- */
 
-/* What a crash is reported with; a provider's fault must not look like ours. */
+/* What a crash while it is timed is reported with (the checks are made in a
+ * child, see probe.h); a provider's fault must not look like ours. */
 static char now_running[NB_NAME_BYTES];
 
 static void crashed(int signal)
 {
-    static const char before[] = "\nnormbench: crashed in ", after[] = "\n";
-    ssize_t n = write(STDERR_FILENO, before, sizeof before - 1);
+    static const char crash[] = "\nnormbench: crashed in ", hang[] = "\nnormbench: hung in ",
+                      after[] = "\n";
+    ssize_t n = signal == SIGALRM ? write(STDERR_FILENO, hang, sizeof hang - 1)
+                                  : write(STDERR_FILENO, crash, sizeof crash - 1);
     n += write(STDERR_FILENO, now_running, strlen(now_running));
     n += write(STDERR_FILENO, after, sizeof after - 1);
     (void)n;
-    (void)signal;
     _exit(NB_FAILED);
 }
 
 static void catch_crashes(void)
 {
-    const int signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
+    const int signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGALRM};
     const struct sigaction action = {.sa_handler = crashed};
     for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++)
         sigaction(signals[i], &action, NULL);
@@ -269,10 +273,14 @@ static int measure(run *r, run_cell *cell, repetition *now, size_t index)
     int status = check(r, cell, now, index);
     if (status != NB_OK || cell->failed)
         return status;
+    if (cell->variant->provider->foreign)
+        alarm(nb_patience_s() + HANG_S);
     status = time_kernel(cell, now);
+    if (status == NB_OK)
+        pair_with_copy(now);
+    alarm(0);
     if (status != NB_OK)
         return status;
-    pair_with_copy(now);
     cell->store_used = now->sides[0].store_used;
     status = check(r, cell, now, index);
     if (status != NB_OK || cell->failed)
@@ -450,7 +458,7 @@ int nb_run(int argc, char **argv)
     if (status == NB_OK)
         status = prepare(&r);
     if (status == NB_OK)
-        status = measure_and_report(&r);
+        status = nb_providers_status(&r.providers, measure_and_report(&r));
     release(&r);
     return status;
 }

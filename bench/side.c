@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "side.h"
 #include "check.h"
+#include "probe.h"
 #include "program.h"
 
 #include <math.h>
@@ -78,7 +79,7 @@ char *nb_side_check(nb_side *side, nb_workspace *workspace)
     nb_workspace_clear_outputs(workspace, 0);
     const nk_status status = side->status ? side->status : nb_call_kernel(v, &side->args[0]);
     if (status != NK_OK)
-        return nb_format("refused: %s", nb_provider_status_text(v->provider, status));
+        return nb_call_failure(v, status);
     nb_error worst = {.operand = -1};
     compare_some(side, &side->args[0], &worst);
     side->error_u = worst.u > side->error_u ? worst.u : side->error_u;

@@ -3,6 +3,7 @@
 #include "check.h"
 #include "interrupt.h"
 #include "npy.h"
+#include "probe.h"
 #include "program.h"
 #include "reference.h"
 #include "verify.h"
@@ -566,9 +567,9 @@ static int run_variant(session *s, const vector_case *c, size_t index, nb_worksp
     nb_workspace_clear_outputs(workspace, 0);
     const nk_status status = nb_call_kernel(variant, workspace->args);
     if (status != NK_OK) {
-        char name[NB_NAME_BYTES];
-        printf("failed: %s: %s refused: %s\n", c->name, nb_variant_name(variant, name),
-               nb_provider_status_text(variant->provider, status));
+        char name[NB_NAME_BYTES], *failure = nb_call_failure(variant, status);
+        printf("failed: %s: %s %s\n", c->name, nb_variant_name(variant, name), failure);
+        free(failure);
         good = false;
     }
     for (int i = 0; i < NK_OPERANDS && status == NK_OK; i++)

@@ -334,7 +334,7 @@ int nb_verify(int argc, char **argv)
     nb_catch_interrupts();
     int status = nb_providers_load(&options.filters.provider, &providers);
     if (status == NB_OK)
-        status = verify(&options, &providers);
+        status = nb_providers_status(&providers, verify(&options, &providers));
     const int written = nb_output_close(stdout, "the report");
     nb_providers_unload(&providers);
     nb_options_free(&options.filters);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "worker.h"
 #include "interrupt.h"
+#include "probe.h"
 #include "program.h"
 #include "side.h"
 #include "topology.h"
@@ -107,7 +108,10 @@ static void measure(const nb_job *job, loaded *l, nb_job_result *result)
                             .batch_ns = job->batch_ns,
                             .budget_ns = job->budget_ns,
                             .now_ns = nb_now_ns};
+    /* Each side has proved itself; one may hang yet. */
+    alarm(nb_patience_s() * (unsigned)l->count + (unsigned)(2e-9 * job->budget_ns));
     nb_paired_measure(&plan, &result->paired);
+    alarm(0);
     for (size_t i = 0; i < l->count; i++) {
         result->bytes[i] = nb_side_bytes(&l->sides[i]);
         result->flops[i] = nb_side_flops(&l->sides[i]);
@@ -164,8 +168,7 @@ int nb_worker(int argc, char **argv)
  * (an emulator) cannot execute us again, the fork itself does the work. */
 static _Noreturn void become_worker(int fd)
 {
-    signal(SIGINT, SIG_DFL);
-    signal(SIGTERM, SIG_DFL);
+    nb_become_expendable();
     if (fd != CHANNEL)
         dup2(fd, CHANNEL);
     char *argv[] = {"normbench", "worker", NULL};
@@ -173,23 +176,37 @@ static _Noreturn void become_worker(int fd)
     _exit(nb_worker(2, argv));
 }
 
-static void reap(pid_t child, bool answered, nb_job_result *result)
+/* The checks are made in children of their own and name their side: what dies
+ * here dies while it is loaded or timed, and may be either. */
+static void name_death(const nb_job *job, int wait_status, nb_job_result *result)
+{
+    char *names = NULL, *death = nb_death_text(wait_status);
+    for (size_t i = 0; i < job->count; i++) {
+        const nb_job_side *s = &job->sides[i];
+        char name[sizeof s->provider + NB_NAME_BYTES];
+        snprintf(name, sizeof name, "%s/%s/%s/%s of %s", s->op, s->algorithm, s->dtype, s->isa,
+                 s->provider);
+        names = nb_join(names, " or ", name);
+    }
+    fail(result, NB_FAILED, "%s, while it was timed: %s", death, names);
+    free(death);
+    free(names);
+}
+
+static void reap(const nb_job *job, pid_t child, bool answered, nb_job_result *result)
 {
     int status;
     if (!answered && nb_interrupted)
         kill(child, SIGKILL);
     while (waitpid(child, &status, 0) < 0 && errno == EINTR)
         ;
-    if (nb_interrupted) {
-        *result = (nb_job_result){.failed_side = -1};
+    if (answered && !nb_interrupted)
+        return;
+    *result = (nb_job_result){.failed_side = -1};
+    if (nb_interrupted)
         fail(result, NB_INTERRUPTED, "interrupted");
-    } else if (!answered) {
-        *result = (nb_job_result){.failed_side = -1};
-        if (WIFSIGNALED(status))
-            fail(result, NB_FAILED, "crashed: %s", strsignal(WTERMSIG(status)));
-        else
-            fail(result, NB_FAILED, "ended early with status %d", WEXITSTATUS(status));
-    }
+    else
+        name_death(job, status, result);
 }
 
 void nb_job_run_apart(const nb_job *job, nb_job_result *result)
@@ -210,7 +227,7 @@ void nb_job_run_apart(const nb_job *job, nb_job_result *result)
         nb_job copy = *job;
         const bool answered = transfer(true, pair[0], &copy, sizeof copy) &&
                               transfer(false, pair[0], result, sizeof *result);
-        reap(child, answered, result);
+        reap(job, child, answered, result);
     }
     close(pair[0]);
 }

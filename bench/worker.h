@@ -49,8 +49,8 @@ void nb_job_add(nb_job *job, const nb_variant *variant);
 /* Runs the job in this process: check, time, check again. */
 void nb_job_run(const nb_job *job, nb_job_result *result);
 
-/* Runs it in a fresh process and waits. A crash becomes NB_FAILED with the
- * signal in `error`, Ctrl-C NB_INTERRUPTED. */
+/* Runs it in a fresh process and waits. A crash or a hang becomes NB_FAILED with
+ * what happened to whom in `error`, Ctrl-C NB_INTERRUPTED. */
 void nb_job_run_apart(const nb_job *job, nb_job_result *result);
 
 /* The hidden subcommand that the fresh process runs. */

@@ -224,7 +224,8 @@ static int map_arena(nb_workspace *workspace)
         (pages > 0 && page > 0 && bytes / (size_t)page >= (size_t)pages))
         return nb_fail(NB_MACHINE, "%s, rows %zu, hidden %zu: the operands exceed the memory here",
                        nk_ops[spec->op].name, spec->rows, spec->hidden);
-    void *arena = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    /* Shared with the child in which a stranger's kernel is called. */
+    void *arena = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (arena == MAP_FAILED)
         return nb_fail(NB_MACHINE, "cannot map %zu bytes for operands: %m", bytes);
     workspace->arena = arena;

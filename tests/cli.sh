@@ -118,6 +118,27 @@ expect 1 'has no name' list --provider "$twins/twin_name.so"
 expect 1 'kernel 0 has no op' list --provider "$twins/twin_op.so"
 expect 2 'twin wants more' list --provider "$twins/twin_error.so"
 expect 2 'this program has no softmax in f32' list --provider "$twins/twin_stranger.so"
+NORMBENCH_PATIENCE=0 expect 2 'no number of seconds' list --provider "$twins/twin_right.so"
+
+# What crashes, hangs or ends the process is named, and the rest goes on.
+NORMBENCH_PATIENCE=1
+export NORMBENCH_PATIENCE
+for bad in text:'text.so' twin_abi:'abi 2' twin_load_crash:'crashed: Segmentation fault' \
+    twin_load_hang:'hung' twin_load_leave:'ended the process'; do
+    file=$twins/${bad%%:*}.so
+    [ -e "$file" ] || file=$work/text.so
+    expect 1 "$file" list --provider "$file,$twins/twin_right.so"
+    grep -q 'right *yes' "$work/output" || fail "$file: the other provider is listed"
+    grep -qF "${bad#*:}" "$work/output" || fail "$file: does not say '${bad#*:}'"
+done
+expect 1 '1 kernels, 0 broken' verify --provider "$twins/twin_load_crash.so,$twins/twin_right.so" --hidden 64
+for bad in twin_crash:'crashed: Segmentation fault' twin_illegal:'crashed: Illegal instruction' \
+    twin_hang:'hung: no answer within 1 s' twin_leave:'ended the process'; do
+    file=$twins/${bad%%:*}.so
+    expect 1 "${bad#*:} ($file)" verify --provider "$file,$twins/twin_right.so" --hidden 64
+    grep -q '2 kernels, 1 broken' "$work/output" || fail "$file: the other provider is checked"
+done
+unset NORMBENCH_PATIENCE
 
 # Equal symbol names, different results: each is seen, in either order.
 right=$twins/twin_right.so double=$twins/twin_double.so
@@ -176,6 +197,8 @@ expect 0 'rmsnorm scalar f32: 3 cases, 0 failed' verify --vectors "$cases"
 expect_no 'failed:'
 grep -qF 'skipped: 3 (groupnorm 1, rmsnorm with groups 1, z of rmsnorm 1)' "$work/output" ||
     fail 'three things are skipped'
+expect 1 'failed: rms: rmsnorm/algorithm:default/dtype:f32/isa:scalar crashed: Segmentation fault' \
+    verify --vectors "$cases" --provider "$twins/twin_crash.so"
 expect 0 'left out by the filters: 5' verify --vectors "$cases" --hidden 1
 expect 2 'nothing was checked' verify --vectors "$cases" --hidden 3
 expect 2 '--seed: the cases of --vectors are not random' verify --vectors "$cases" --seed 2

@@ -104,9 +104,19 @@ expect 1 'should be' "$normbench" run --provider "$twins/twin_double.so" --hidde
     --out "$work/wrong.csv"
 holds 'what fails its check is never timed' is "$(column 23 "$work/wrong.csv" | tr -d '\n')" ''
 holds 'and has one row that says why' is "$(rows_of "$work/wrong.csv")" 1
-expect 1 'crashed in rmsnorm' "$normbench" run --provider "$twins/twin_crash.so" --hidden 64 --rows 2 \
-    --out "$work/crash.csv"
-holds 'a crash leaves the file incomplete' complete "$work/crash.json" false
+for bad in twin_crash:'crashed: Segmentation fault' twin_illegal:'crashed: Illegal instruction' \
+    twin_hang:'hung' twin_leave:'ended the process'; do
+    file=$twins/${bad%%:*}.so
+    expect 1 "${bad#*:}" env NORMBENCH_PATIENCE=1 "$normbench" run --hidden 64 --rows 2 \
+        --provider "$file,$twins/twin_right.so" --repetitions 1 --out "$work/${bad%%:*}.csv"
+    holds "$file: the other provider is timed" is "$(rows_of "$work/${bad%%:*}.csv")" 4
+    holds "$file: all was done" complete "$work/${bad%%:*}.json" true
+done
+expect 1 'crashed in rmsnorm' "$normbench" run --provider "$twins/twin_later_crash.so" --hidden 64 \
+    --rows 2 --out "$work/later.csv"
+holds 'a crash while it is timed leaves the file incomplete' complete "$work/later.json" false
+expect 1 'hung in rmsnorm' env NORMBENCH_PATIENCE=1 "$normbench" run --hidden 64 --rows 2 \
+    --provider "$twins/twin_later_hang.so" --out "$work/hang.csv"
 
 # ---- claim
 pair="--isa scalar --hidden 768 --rows 2 --quick"
