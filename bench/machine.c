@@ -222,7 +222,7 @@ static int write_json(const nb_record *record)
     return status;
 }
 
-static char *json_path_of(const char *csv)
+char *nb_record_json_path(const char *csv)
 {
     const size_t length = strlen(csv);
     const bool suffix = length > 4 && strcmp(csv + length - 4, ".csv") == 0;
@@ -266,7 +266,7 @@ int nb_record_open(nb_record *record, const char *path, bool force, const char *
     if (!path)
         return NB_OK;
     const bool device = is_device(path);
-    record->json_path = device ? NULL : json_path_of(path);
+    record->json_path = device ? NULL : nb_record_json_path(path);
     if (record->json_path && !force && access(record->json_path, F_OK) == 0) {
         nb_fail(NB_USAGE, "%s exists: choose another name, or overwrite it with --force",
                 record->json_path);

@@ -27,6 +27,9 @@ typedef struct nb_record {
     char hash[NB_HASH_BYTES], run_id[NB_RUN_ID_BYTES], started_utc[NB_UTC_BYTES];
 } nb_record;
 
+/* The name of the machine file beside a CSV; to be freed. */
+char *nb_record_json_path(const char *csv);
+
 /* Opens both; an existing one is refused without `force`. The machine file says
  * "complete": false from the start. `arguments` are those that repeat the run
  * (see nb_options_arguments), `count` of them. NB_OK, or a status after a

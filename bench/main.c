@@ -20,6 +20,7 @@ static const struct command {
     {"verify", "errors of the kernels, against the oracle or a folder of cases", nb_verify},
     {"run", "times a sweep; CSV, one row a repetition, as it goes", nb_run},
     {"claim", "the answer: what RMSNorm saves of LayerNorm's time here", nb_claim},
+    {"ab", "the gate: is one build slower than another?", nb_ab},
     {"worker", NULL, nb_worker},
 };
 enum { COMMANDS = sizeof commands / sizeof commands[0] };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A provider of one kernel, built several times with the same symbol names:
  * TWIN_FACTOR sets how wrong its results are, TWIN_ABI and others what is wrong
- * with its table, TWIN_REPEAT how often it does its work, and TWIN_AT_LOAD,
+ * with its table, TWIN_REPEAT how often it does its work,
+ * TWIN_POISON how wrong the second of three kernels is, and TWIN_AT_LOAD,
  * TWIN_AT_CALL and TWIN_LATER what it does instead: CRASH (SIGSEGV), ILLEGAL,
  * HANG, LEAVE (ends the process as if all were well). */
 #include "normkernels.h"
@@ -121,8 +122,22 @@ nk_status nk_rmsnorm_f32_twin(const nk_args *args)
     return NK_OK;
 }
 
+#ifdef TWIN_POISON
+static nk_status poisoned(const nk_args *args)
+{
+    const nk_status status = nk_rmsnorm_f32_twin(args);
+    for (size_t i = 0; status == NK_OK && i < args->hidden; i++)
+        ((float *)args->y)[i] *= (float)TWIN_POISON;
+    return status;
+}
+#endif
+
 static const nk_kernel kernels[] = {
     {TWIN_OP, "default", "f32", "scalar", NULL, nk_rmsnorm_f32_twin},
+#ifdef TWIN_POISON
+    {TWIN_OP, "second", "f32", "scalar", NULL, poisoned},
+    {TWIN_OP, "third", "f32", "scalar", NULL, nk_rmsnorm_f32_twin},
+#endif
 };
 
 static const nk_provider provider = {.abi = TWIN_ABI,
@@ -132,7 +147,7 @@ static const nk_provider provider = {.abi = TWIN_ABI,
                                      .build = "test",
                                      .error = TWIN_ERROR,
                                      .kernels = kernels,
-                                     .count = 1};
+                                     .count = sizeof kernels / sizeof kernels[0]};
 
 const nk_provider *TWIN_ENTRY(void)
 {
