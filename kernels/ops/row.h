@@ -85,8 +85,10 @@ NK_INLINE vec source_at(const row *w, size_t i, size_t n, const inner *in, form 
 NK_INLINE vec first_reading(const row *w, size_t i, size_t n, const inner *in, form f)
 {
     const vec h = source_at(w, i, n, in, f);
-    if (OP_SOURCE != SOURCE_X && !f.stream)
-        store(w->h, i, n, h, f.dtype, false);
+    if (OP_SOURCE != SOURCE_X && !f.stream && n == vec_lanes())
+        vec_store_exact(w->h, i, h, f.dtype);
+    else if (OP_SOURCE != SOURCE_X && !f.stream)
+        vec_store_n(w->h, i, n, h, f.dtype);
     return h;
 }
 

@@ -176,8 +176,9 @@ NK_INLINE double square_sum_of_h(const row *w, const nk_args *a, form f)
     }
 }
 
-NK_INLINE void read_row(statistics *s, const row *w, const nk_args *a, form f)
+NK_INLINE void read_row(statistics *s, const row *given, const nk_args *a, form f)
 {
+    const row copy = *given, *w = &copy; /* which stores of h cannot change */
     const inner in = inner_of(w, a);
     s->shift = 0;
     s->done = false;

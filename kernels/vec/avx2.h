@@ -62,16 +62,15 @@ NK_INLINE float vec_sum(vec v)
     return _mm_cvtss_f32(s);
 }
 
-/* bf16 in the upper halves of 32-bit lanes, the lower halves undefined. */
+/* bf16 in the upper halves of 32-bit lanes, the lower halves undefined. Ties go
+ * to even; a NaN, which any arithmetic before has made quiet, is left alone. */
 NK_INLINE __m256i bf16_round_up_half(__m256 v)
 {
     const __m256i bits = _mm256_castps_si256(v);
     const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
-    const __m256i rounded =
-        _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7FFF)), odd);
-    const __m256i quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x400000));
-    const __m256 is_nan = _mm256_cmp_ps(v, v, _CMP_UNORD_Q);
-    return _mm256_blendv_epi8(rounded, quiet, _mm256_castps_si256(is_nan));
+    const __m256i number = _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_ORD_Q));
+    const __m256i half = _mm256_add_epi32(odd, _mm256_set1_epi32(0x7FFF));
+    return _mm256_add_epi32(bits, _mm256_and_si256(half, number));
 }
 
 NK_INLINE __m256i upper_halves(__m256i v)
@@ -182,6 +181,18 @@ NK_INLINE void vec_store(void *p, size_t i, vec v, nk_dtype dtype)
     float *f = (float *)p + i;
     _mm256_storeu_ps(f, v.a);
     _mm256_storeu_ps(f + 8, v.b);
+}
+
+/* Values that the dtype holds exactly need no rounding. */
+NK_INLINE void vec_store_exact(void *p, size_t i, vec v, nk_dtype dtype)
+{
+    if (dtype != NK_BF16) {
+        vec_store(p, i, v, dtype);
+        return;
+    }
+    const __m256i even = _mm256_srli_epi32(_mm256_castps_si256(v.a), 16);
+    const __m256i both = _mm256_or_si256(even, _mm256_castps_si256(v.b));
+    _mm256_storeu_si256((void *)((uint16_t *)p + i), both);
 }
 
 NK_INLINE void vec_store_n(void *p, size_t i, size_t n, vec v, nk_dtype dtype)

@@ -64,15 +64,16 @@ NK_INLINE float vec_sum(vec v)
     return _mm_cvtss_f32(s);
 }
 
-/* bf16 in the upper halves of 32-bit lanes, the lower halves undefined. */
+/* bf16 in the upper halves of 32-bit lanes, the lower halves undefined. Ties go
+ * to even; a NaN, which any arithmetic before has made quiet, is left alone. */
 NK_INLINE __m512i bf16_round_up_half(__m512 v)
 {
     const __m512i bits = _mm512_castps_si512(v);
-    const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
-    const __m512i rounded =
-        _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7FFF)), odd);
-    const __mmask16 is_nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
-    return _mm512_mask_or_epi32(rounded, is_nan, bits, _mm512_set1_epi32(0x400000));
+    const __mmask16 odd = _mm512_test_epi32_mask(bits, _mm512_set1_epi32(0x10000));
+    const __mmask16 number = _mm512_cmp_ps_mask(v, v, _CMP_ORD_Q);
+    const __m512i half =
+        _mm512_mask_blend_epi32(odd, _mm512_set1_epi32(0x7FFF), _mm512_set1_epi32(0x8000));
+    return _mm512_mask_add_epi32(bits, number, bits, half);
 }
 
 NK_INLINE __m512i upper_halves(__m512i v)
@@ -177,6 +178,17 @@ NK_INLINE void vec_store(void *p, size_t i, vec v, nk_dtype dtype)
     float *f = (float *)p + i;
     _mm512_storeu_ps(f, v.a);
     _mm512_storeu_ps(f + 16, v.b);
+}
+
+/* Values that the dtype holds exactly need no rounding. */
+NK_INLINE void vec_store_exact(void *p, size_t i, vec v, nk_dtype dtype)
+{
+    if (dtype != NK_BF16) {
+        vec_store(p, i, v, dtype);
+        return;
+    }
+    const __m512i even = _mm512_srli_epi32(_mm512_castps_si512(v.a), 16);
+    _mm512_storeu_si512((uint16_t *)p + i, _mm512_or_si512(even, _mm512_castps_si512(v.b)));
 }
 
 NK_INLINE void vec_store_n(void *p, size_t i, size_t n, vec v, nk_dtype dtype)

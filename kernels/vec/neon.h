@@ -169,6 +169,18 @@ NK_INLINE void vec_store(void *p, size_t i, vec v, nk_dtype dtype)
     vst1q_f32(f + 4, v.b);
 }
 
+/* Values that the dtype holds exactly need no rounding. */
+NK_INLINE void vec_store_exact(void *p, size_t i, vec v, nk_dtype dtype)
+{
+    if (dtype != NK_BF16) {
+        vec_store(p, i, v, dtype);
+        return;
+    }
+    const uint32x4_t even = vshrq_n_u32(vreinterpretq_u32_f32(v.a), 16);
+    const uint32x4_t both = vorrq_u32(even, vreinterpretq_u32_f32(v.b));
+    vst1q_u16((uint16_t *)p + i, vreinterpretq_u16_u32(both));
+}
+
 NK_INLINE void vec_store_n(void *p, size_t i, size_t n, vec v, nk_dtype dtype)
 {
     if (dtype != NK_F32) {
