@@ -14,8 +14,8 @@ typedef struct plan {
     size_t tile; /* columns applied to all of them before the next */
 } plan;
 
-/* The next row's x, gamma and beta must not push out what the second reading
- * needs: two rows or more of all operands within .9 of L1. Else blocks of rows
+/* Rows that fit L1 go by as many as fit .9 of it, and by two at the least: the
+ * wait for one row's root and division is then the other's work. Else blocks of rows
  * share gamma and beta in tiles of two pages (a tile less breaks the hardware's
  * prefetching); with gamma alone, and x found in L1 again, that is no gain. */
 static inline plan plan_rows(const nk_args *a, nk_dtype dtype, size_t streams)
@@ -28,7 +28,7 @@ static inline plan plan_rows(const nk_args *a, nk_dtype dtype, size_t streams)
     const size_t param_bytes = (size_t)(!!a->gamma + !!a->beta) * a->hidden * bytes;
     if (row_bytes + param_bytes <= l1) {
         const size_t fit = room > param_bytes ? (room - param_bytes) / row_bytes : 1;
-        return (plan){fit < 1 ? 1 : fit < PLAN_ROWS ? fit : PLAN_ROWS, a->hidden};
+        return (plan){fit < 2 ? 2 : fit < PLAN_ROWS ? fit : PLAN_ROWS, a->hidden};
     }
     const bool few_streams = streams == 2 && !a->beta && a->store != NK_STORE_STREAM;
     const size_t block = l2 / 2 / row_bytes;
