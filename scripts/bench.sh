@@ -66,7 +66,7 @@ tail -n 1 build/verify.log
 
 if [ -z "$out" ]; then
     commit=$(git describe --always --dirty --abbrev=10 --exclude='*' 2>/dev/null || echo unknown)
-    machine=$($normbench info | awk '$1 == "machine" { print $2 }')
+    machine=$($normbench info --machine)
     out=results/$machine/$(date -u +%Y-%m-%dT%H%M%S)-$commit.csv
     mkdir -p "$(dirname "$out")"
 else
