@@ -59,7 +59,7 @@ static uint32_t detect(void)
 {
     nk_cpuid c = {0};
     uint32_t a, b, ecx, d;
-    c.max_leaf = __get_cpuid_max(0, NULL);
+    c.max_leaf = (uint32_t)__get_cpuid_max(0, NULL);
     if (__get_cpuid(1, &a, &b, &ecx, &d))
         c.leaf1_ecx = ecx;
     if (__get_cpuid_count(7, 0, &a, &b, &ecx, &d)) {

@@ -75,10 +75,14 @@ NK_INLINE float float_of(uint32_t bits)
     return value;
 }
 
+/* By memcpy: a copy of 16-bit rows moves them as floats, wherever they lie. */
 NK_INLINE float load_1(const void *p, size_t i, nk_dtype dtype)
 {
-    if (dtype == NK_F32)
-        return ((const float *)p)[i];
+    if (dtype == NK_F32) {
+        float value;
+        memcpy(&value, (const char *)p + i * sizeof value, sizeof value);
+        return value;
+    }
     const uint32_t bits = ((const uint16_t *)p)[i];
     if (dtype == NK_BF16)
         return float_of(bits << 16);
@@ -116,7 +120,7 @@ NK_INLINE uint16_t f16_of(float value)
 NK_INLINE void store_1(void *p, size_t i, float value, nk_dtype dtype)
 {
     if (dtype == NK_F32)
-        ((float *)p)[i] = value;
+        memcpy((char *)p + i * sizeof value, &value, sizeof value);
     else
         ((uint16_t *)p)[i] = dtype == NK_BF16 ? bf16_of(value) : f16_of(value);
 }
