@@ -11,11 +11,8 @@ static const char header[] =
     "param_dtype,isa,rows,hidden,threads,level,mode,working_set_bytes,process,repetition,"
     "iterations,time_ns,bytes,flops,pair,slot,error_ulp,status\r\n";
 
-/* Text is always quoted, so that no reader takes a commit of digits for a
- * number; absent text is an empty field. */
-static void put_text(FILE *f, const char *text)
+void nb_csv_text(FILE *f, const char *text)
 {
-    fputc(',', f);
     if (!text)
         return;
     fputc('"', f);
@@ -25,6 +22,12 @@ static void put_text(FILE *f, const char *text)
         fputc(*text, f);
     }
     fputc('"', f);
+}
+
+static void put_text(FILE *f, const char *text)
+{
+    fputc(',', f);
+    nb_csv_text(f, text);
 }
 
 static void put_size(FILE *f, size_t value)

@@ -50,4 +50,8 @@ int nb_csv_open(nb_csv *csv, const char *path, bool force, const nb_csv_run *run
 int nb_csv_write(nb_csv *csv, const nb_csv_row *row);
 int nb_csv_close(nb_csv *csv);
 
+/* A field: text is always quoted, so that no reader takes a commit of digits
+ * for a number; absent text is an empty field. */
+void nb_csv_text(FILE *file, const char *text);
+
 #endif

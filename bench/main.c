@@ -21,6 +21,7 @@ static const struct command {
     {"run", "times a sweep; CSV, one row a repetition, as it goes", nb_run},
     {"claim", "the answer: what RMSNorm saves of LayerNorm's time here", nb_claim},
     {"ab", "the gate: is one build slower than another?", nb_ab},
+    {"count", "what one call executes: instructions, arithmetic, loads, stores", nb_count},
     {"worker", NULL, nb_worker},
 };
 enum { COMMANDS = sizeof commands / sizeof commands[0] };

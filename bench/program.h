@@ -23,6 +23,7 @@ int nb_list(int argc, char **argv);
 int nb_verify(int argc, char **argv);
 int nb_claim(int argc, char **argv);
 int nb_ab(int argc, char **argv);
+int nb_count(int argc, char **argv);
 int nb_info(int argc, char **argv);
 int nb_run(int argc, char **argv);
 

@@ -12,6 +12,8 @@ NEEDS_BUILD=(
     'pc:hwloc|libhwloc-dev' 'pc:sleef|libsleef-dev' 'pc:benchmark|libbenchmark-dev'
     'pc:cmocka|libcmocka-dev' 'pc:libcjson|libcjson-dev'
 )
+# `count` decodes x86-64 with it.
+[ "$(uname -m)" != x86_64 ] || NEEDS_BUILD+=('file:/usr/include/Zydis/Zydis.h|libzydis-dev')
 # shellcheck disable=SC2034
 NEEDS_CLANG=('cmd:clang|clang' 'cmd:clang-format-14|clang-format-14')
 # shellcheck disable=SC2034
