@@ -17,7 +17,7 @@ in each configuration, all of them unless some are named:
   nehalem    the gcc build on an emulated x86-64 CPU without AVX
   max        the gcc build on an emulated x86-64 CPU with AVX2, without AVX-512
   aarch64    an AArch64 cross build, emulated
-  format     clang-format finds nothing to change
+  format     clang-format finds nothing to change, yamllint nothing to blame
 
 On a CPU other than x86-64 the emulated ones are left out. Builds stay in build-test/.
 
@@ -51,7 +51,8 @@ fi
 needs=("${NEEDS_BUILD[@]}")
 for configuration in "${chosen[@]}"; do
     case $configuration in
-        clang | format) needs+=("${NEEDS_CLANG[@]}") ;;
+        clang) needs+=("${NEEDS_CLANG[@]}") ;;
+        format) needs+=("${NEEDS_CLANG[@]}" "${NEEDS_LINT[@]}") ;;
         nehalem | max) needs+=("${NEEDS_X86_EMULATION[@]}") ;;
         aarch64) needs+=("${NEEDS_AARCH64[@]}") ;;
     esac
@@ -110,7 +111,8 @@ configuration_aarch64() {
             "${emulated[@]}"
 }
 configuration_format() {
-    git ls-files -z '*.c' '*.h' '*.cc' | xargs -0 clang-format-14 --dry-run --Werror
+    git ls-files -z '*.c' '*.h' '*.cc' | xargs -0 clang-format-14 --dry-run --Werror &&
+        yamllint --strict .github
 }
 
 # count LOG: prints "passed failed skipped" of a meson testlog.json. A program

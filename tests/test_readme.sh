@@ -16,6 +16,8 @@ declare -A instead=(
     ['build/bench/normbench claim --model gpt2-xl']='build/bench/normbench claim --model gpt2-xl --quick --isa scalar --level L1'
     # this test is a part of it
     ['scripts/test.sh']='scripts/test.sh --help'
+    # this copy has no revisions; test_ab_script.sh does it
+    ['scripts/ab.sh origin/main']='scripts/ab.sh --help'
     # into a folder of this test
     ['meson setup build']="meson setup --reconfigure build --prefix=$root/prefix --libdir=lib"
     ['meson install -C build && ldconfig']='meson install -C build'
