@@ -48,6 +48,28 @@ NK_INLINE vec vec_fma_once(vec x, vec y, vec z)
     return vec_fma(x, y, z);
 }
 
+NK_INLINE vec vec_div(vec x, vec y)
+{
+    return (vec){_mm256_div_ps(x.a, y.a), _mm256_div_ps(x.b, y.b)};
+}
+
+/* The second operand is what max and min return beside a NaN. */
+NK_INLINE vec vec_clamp(vec v, float bound)
+{
+    const __m256 low = _mm256_set1_ps(-bound), high = _mm256_set1_ps(bound);
+    return (vec){_mm256_min_ps(high, _mm256_max_ps(low, v.a)),
+                 _mm256_min_ps(high, _mm256_max_ps(low, v.b))};
+}
+
+/* The addition leaves n + 127 in the low bits, from where it becomes the
+ * exponent. */
+NK_INLINE vec vec_power_of_two(vec n)
+{
+    const vec shifted = vec_add(n, vec_set1(0x1.8p23f + 127));
+    return (vec){_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(shifted.a), 23)),
+                 _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(shifted.b), 23))};
+}
+
 NK_INLINE vec vec_tanh(vec v)
 {
     return (vec){Sleef_tanhf8_u35avx2(v.a), Sleef_tanhf8_u35avx2(v.b)};

@@ -48,6 +48,28 @@ NK_INLINE vec vec_fma_once(vec x, vec y, vec z)
     return vec_fma(x, y, z);
 }
 
+NK_INLINE vec vec_div(vec x, vec y)
+{
+    return (vec){_mm512_div_ps(x.a, y.a), _mm512_div_ps(x.b, y.b)};
+}
+
+/* The second operand is what max and min return beside a NaN. */
+NK_INLINE vec vec_clamp(vec v, float bound)
+{
+    const __m512 low = _mm512_set1_ps(-bound), high = _mm512_set1_ps(bound);
+    return (vec){_mm512_min_ps(high, _mm512_max_ps(low, v.a)),
+                 _mm512_min_ps(high, _mm512_max_ps(low, v.b))};
+}
+
+/* The addition leaves n + 127 in the low bits, from where it becomes the
+ * exponent. */
+NK_INLINE vec vec_power_of_two(vec n)
+{
+    const vec shifted = vec_add(n, vec_set1(0x1.8p23f + 127));
+    return (vec){_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(shifted.a), 23)),
+                 _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(shifted.b), 23))};
+}
+
 NK_INLINE vec vec_tanh(vec v)
 {
     return (vec){Sleef_tanhf16_u35avx512f(v.a), Sleef_tanhf16_u35avx512f(v.b)};

@@ -48,6 +48,26 @@ NK_INLINE vec vec_fma_once(vec x, vec y, vec z)
     return vec_fma(x, y, z);
 }
 
+NK_INLINE vec vec_div(vec x, vec y)
+{
+    return (vec){vdivq_f32(x.a, y.a), vdivq_f32(x.b, y.b)};
+}
+
+NK_INLINE vec vec_clamp(vec v, float bound)
+{
+    const float32x4_t low = vdupq_n_f32(-bound), high = vdupq_n_f32(bound);
+    return (vec){vminq_f32(high, vmaxq_f32(low, v.a)), vminq_f32(high, vmaxq_f32(low, v.b))};
+}
+
+/* The addition leaves n + 127 in the low bits, from where it becomes the
+ * exponent. */
+NK_INLINE vec vec_power_of_two(vec n)
+{
+    const vec shifted = vec_add(n, vec_set1(0x1.8p23f + 127));
+    return (vec){vreinterpretq_f32_u32(vshlq_n_u32(vreinterpretq_u32_f32(shifted.a), 23)),
+                 vreinterpretq_f32_u32(vshlq_n_u32(vreinterpretq_u32_f32(shifted.b), 23))};
+}
+
 NK_INLINE vec vec_tanh(vec v)
 {
     return (vec){Sleef_tanhf4_u35advsimd(v.a), Sleef_tanhf4_u35advsimd(v.b)};

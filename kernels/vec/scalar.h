@@ -51,6 +51,40 @@ NK_INLINE vec vec_fma_once(vec x, vec y, vec z)
     return (vec){fmaf(x.a, y.a, z.a), fmaf(x.b, y.b, z.b)};
 }
 
+NK_INLINE vec vec_div(vec x, vec y)
+{
+    return (vec){x.a / y.a, x.b / y.b};
+}
+
+NK_INLINE float clamp_1(float v, float bound)
+{
+    const float above = v < -bound ? -bound : v;
+    return above > bound ? bound : above;
+}
+
+NK_INLINE vec vec_clamp(vec v, float bound)
+{
+    return (vec){clamp_1(v.a, bound), clamp_1(v.b, bound)};
+}
+
+/* The addition leaves n + 127 in the low bits, from where it becomes the
+ * exponent. */
+NK_INLINE float power_of_two_1(float n)
+{
+    const float shifted = n + (0x1.8p23f + 127);
+    uint32_t bits;
+    memcpy(&bits, &shifted, sizeof bits);
+    bits <<= 23;
+    float power;
+    memcpy(&power, &bits, sizeof power);
+    return power;
+}
+
+NK_INLINE vec vec_power_of_two(vec n)
+{
+    return (vec){power_of_two_1(n.a), power_of_two_1(n.b)};
+}
+
 NK_INLINE vec vec_tanh(vec v)
 {
     return (vec){Sleef_tanhf_u35(v.a), Sleef_tanhf_u35(v.b)};

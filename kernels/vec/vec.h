@@ -8,6 +8,9 @@
  *   vec vec_add(a, b), vec_sub(a, b), vec_mul(a, b)
  *   vec vec_fma(a, b, c)       a * b + c, in one rounding where the ISA can
  *   vec vec_fma_once(a, b, c)  a * b + c, in one rounding on every ISA
+ *   vec vec_div(a, b)
+ *   vec vec_clamp(v, bound)    into -bound .. bound; a NaN stays
+ *   vec vec_power_of_two(n)    2^n of integers -126 .. 127; a NaN gives anything
  *   vec vec_tanh(v)            SLEEF's, within 3.5 ulp
  *   float vec_sum(v)           all lanes, as a tree in an order of its own
  *   vec vec_round(v, dtype)    each lane rounded to the dtype and back

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is large or exact: DyT's tanh in ulp over floats of every magnitude, a
+ * million columns, rows more than 2^31 elements apart. */
+#include "harness.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+static const nk_provider *provider;
+
+static bool runs(const nk_kernel *k, const char *op, const char *dtype)
+{
+    return !k->unavailable && strcmp(k->op, op) == 0 && strcmp(k->dtype, dtype) == 0;
+}
+
+static float float_of_bits(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static double ulps(float got, double expected)
+{
+    const float nearest = fabsf((float)expected);
+    if (isnan(expected))
+        return isnan(got) ? 0 : INFINITY;
+    return fabs((double)got - expected) / (double)(nextafterf(nearest, INFINITY) - nearest);
+}
+
+static void tanh_is_within_4_ulp_of_every_magnitude(void **state)
+{
+    (void)state;
+    enum { COUNT_OF_X = 1 << 16 };
+    const float named[] = {0, 1e-40f, 1e-8f, 1e-4f, 9, 44, 45, 61, 88, 1e4f, INFINITY, NAN};
+    static float x[COUNT_OF_X + 2 * COUNT(named)], y[COUNT(x)];
+    for (uint32_t i = 0; i < COUNT_OF_X; i++)
+        x[i] = float_of_bits(i << 16 | (i * 40503u & 0xFFFF));
+    for (size_t i = 0; i < COUNT(named); i++) {
+        x[COUNT_OF_X + 2 * i] = named[i];
+        x[COUNT_OF_X + 2 * i + 1] = -named[i];
+    }
+    for (size_t k = 0; k < provider->count; k++) {
+        if (!runs(&provider->kernels[k], "dyt", "f32"))
+            continue;
+        const nk_args a = {
+            .size = sizeof a, .rows = 1, .hidden = COUNT(x), .x = x, .y = y, .alpha = 1};
+        assert_int_equal(provider->kernels[k].function(&a), NK_OK);
+        for (size_t i = 0; i < COUNT(x); i++)
+            if (!(ulps(y[i], tanh((double)x[i])) <= 4))
+                fail_msg("dyt/%s on %s: tanh(%.9g) is %.9g, not %.9g, %.1f ulp off",
+                         provider->kernels[k].algorithm, provider->kernels[k].isa, (double)x[i],
+                         (double)y[i], tanh((double)x[i]), ulps(y[i], tanh((double)x[i])));
+    }
+}
+
+/* Maps without taking memory until it is touched; NULL if that is not to be had. */
+static float *reserve(size_t elements)
+{
+    float *p = mmap(NULL, elements * sizeof *p, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return p == MAP_FAILED ? NULL : p;
+}
+
+static void rows_may_lie_more_than_2_31_elements_apart(void **state)
+{
+    (void)state;
+    enum { HIDDEN = 100 };
+    const size_t ld = ((size_t)1 << 31) + 64;
+    float *x = reserve(ld + HIDDEN), *y = reserve(ld + HIDDEN), near[HIDDEN];
+    if (!x || !y)
+        skip();
+    for (size_t i = 0; i < HIDDEN; i++)
+        x[i] = x[ld + i] = normal(1, i);
+    for (size_t k = 0; k < provider->count; k++) {
+        if (!runs(&provider->kernels[k], "rmsnorm", "f32") &&
+            !runs(&provider->kernels[k], "layernorm", "f32"))
+            continue;
+        nk_args a = {
+            .size = sizeof a, .rows = 1, .hidden = HIDDEN, .x = x, .y = near, .eps = 1e-5f};
+        assert_int_equal(provider->kernels[k].function(&a), NK_OK);
+        a.rows = 2;
+        a.y = y;
+        a.x_ld = a.y_ld = ld;
+        assert_int_equal(provider->kernels[k].function(&a), NK_OK);
+        assert_memory_equal(y, near, sizeof near);
+        assert_memory_equal(y + ld, near, sizeof near);
+    }
+    munmap(x, (ld + HIDDEN) * sizeof *x);
+    munmap(y, (ld + HIDDEN) * sizeof *y);
+}
+
+static void check_problem(problem *p)
+{
+    const layout plain = {0};
+    problem_expect(p);
+    for (const nk_kernel *k = kernel_next(p, NULL); k; k = kernel_next(p, k)) {
+        result r;
+        run(k, p, &plain, &r);
+        check_result(p, &r);
+        result_free(&r);
+    }
+}
+
+static void a_million_columns(void **state)
+{
+    (void)state;
+    test_begin("a_million_columns");
+    each_problem(check_problem, (const size_t[]){1, 0}, (const size_t[]){1 << 20, 0});
+    test_end();
+}
+
+int main(int argc, char **argv)
+{
+    provider = harness_start(argc, argv);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tanh_is_within_4_ulp_of_every_magnitude),
+        cmocka_unit_test(a_million_columns),
+        cmocka_unit_test(rows_may_lie_more_than_2_31_elements_apart),
+    };
+    return harness_end(cmocka_run_group_tests_name("extremes", tests, NULL, NULL));
+}
