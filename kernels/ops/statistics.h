@@ -117,41 +117,64 @@ NK_INLINE moments moments_of(const row *w, size_t count, const inner *in, float 
     return total;
 }
 
-/* Welford's recurrence in every lane, the lanes then joined by Chan's formula
- * (Chan, Golub & LeVeque 1983); a tail goes on in float64. */
-NK_INLINE moments welford(const row *w, size_t count, form f)
+/* The mean of n elements and the sum of squares about it. */
+typedef struct spread {
+    double n, mean, squares;
+} spread;
+
+/* Two groups as one (Chan, Golub & LeVeque 1983). */
+NK_INLINE spread joined(spread a, spread b)
+{
+    const double n = a.n + b.n, delta = b.mean - a.mean;
+    return (spread){n, a.mean + delta * b.n / n,
+                    a.squares + b.squares + delta * delta * a.n * b.n / n};
+}
+
+/* The lanes of two vecs, each over `steps` elements, as one group. */
+NK_INLINE spread lanes_joined(vec m0, vec m1, vec q0, vec q1, size_t steps)
 {
     enum { MOST_LANES = 128 };
-    const size_t lanes = vec_lanes(), steps = count / (2 * lanes);
-    vec m0 = vec_zero(), m1 = vec_zero(), q0 = vec_zero(), q1 = vec_zero();
-    for (size_t k = 0; k < steps; k++) {
-        const vec share = vec_set1(1 / (float)(k + 1));
-        const vec x0 = vec_load(w->x, 2 * k * lanes, f.dtype);
-        const vec x1 = vec_load(w->x, (2 * k + 1) * lanes, f.dtype);
-        const vec t0 = vec_sub(x0, m0), t1 = vec_sub(x1, m1);
-        m0 = vec_fma(t0, share, m0);
-        m1 = vec_fma(t1, share, m1);
-        q0 = vec_fma(t0, vec_sub(x0, m0), q0);
-        q1 = vec_fma(t1, vec_sub(x1, m1), q1);
-    }
+    const size_t lanes = vec_lanes();
     float means[2 * MOST_LANES], squares[2 * MOST_LANES];
     vec_store(means, 0, m0, NK_F32);
     vec_store(means, lanes, m1, NK_F32);
     vec_store(squares, 0, q0, NK_F32);
     vec_store(squares, lanes, q1, NK_F32);
-    double mean = 0, sum = 0, n = 0;
-    for (size_t l = 0; l < 2 * lanes && steps > 0; l++) {
-        const double t = (double)means[l] - mean, all = n + (double)steps;
-        sum += (double)squares[l] + t * t * n * (double)steps / all;
-        mean += t * (double)steps / all;
-        n = all;
+    double mean = 0, sum = 0, between = 0;
+    for (size_t l = 0; l < 2 * lanes; l++)
+        mean += (double)means[l];
+    mean /= (double)(2 * lanes);
+    for (size_t l = 0; l < 2 * lanes; l++) {
+        const double t = (double)means[l] - mean;
+        sum += (double)squares[l];
+        between += t * t;
     }
-    for (size_t i = steps * 2 * lanes; i < count; i++) {
-        const double x = (double)nk_to_float(w->x, i, f.dtype), t = x - mean;
-        mean += t / ++n;
-        sum += t * (x - mean);
+    return (spread){(double)(2 * lanes * steps), mean, sum + between * (double)steps};
+}
+
+/* Welford's recurrence in every lane, block by block; a tail in float64. */
+NK_INLINE moments welford(const row *w, size_t count, form f)
+{
+    const size_t lanes = vec_lanes();
+    spread all = {0, 0, 0};
+    size_t i = 0;
+    while (i + 2 * lanes <= count) {
+        vec m0 = vec_zero(), m1 = vec_zero(), q0 = vec_zero(), q1 = vec_zero();
+        size_t steps = 0;
+        for (; steps < SQUARE_CHAIN && i + 2 * lanes <= count; i += 2 * lanes) {
+            const vec share = vec_set1(1 / (float)++steps);
+            const vec x0 = vec_load(w->x, i, f.dtype), x1 = vec_load(w->x, i + lanes, f.dtype);
+            const vec t0 = vec_sub(x0, m0), t1 = vec_sub(x1, m1);
+            m0 = vec_fma(t0, share, m0);
+            m1 = vec_fma(t1, share, m1);
+            q0 = vec_fma(t0, vec_sub(x0, m0), q0);
+            q1 = vec_fma(t1, vec_sub(x1, m1), q1);
+        }
+        all = joined(all, lanes_joined(m0, m1, q0, q1, steps));
     }
-    return (moments){mean, sum};
+    for (; i < count; i++)
+        all = joined(all, (spread){1, (double)nk_to_float(w->x, i, f.dtype), 0});
+    return (moments){all.mean, all.squares};
 }
 
 NK_INLINE double square_sum_of_h(const row *w, const nk_args *a, form f)
