@@ -349,9 +349,9 @@ static int print_comparison(const counting *c)
 
 static void print_summary(const counting *c)
 {
-    static const char *const titles[] = {"<kernel",       "<dtype",     "<isa",      "<shape",
-                                         ">instructions", ">/row",      ">/element", ">FLOPs/el",
-                                         ">loaded/el",    ">stored/el", NULL};
+    static const char *const titles[] = {"<kernel",   "<dtype",  "<isa",     "<shape",
+                                         ">per call", ">row",    ">element", ">FLOPs",
+                                         ">loaded",   ">stored", NULL};
     nb_table table;
     nb_table_init(&table, titles);
     for (size_t i = 0; i < c->count; i++) {
@@ -374,6 +374,7 @@ static void print_summary(const counting *c)
         nb_table_add(&table, NB_PLAIN, "%.2f", (double)n->load_bytes / elements);
         nb_table_add(&table, NB_PLAIN, "%.2f", (double)n->store_bytes / elements);
     }
+    puts("Instructions per call, row and element; FLOPs, bytes loaded and stored per element");
     nb_table_print(&table, stdout);
 }
 

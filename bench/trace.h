@@ -23,7 +23,7 @@ int nb_trace_log(const nb_variant *variant, nb_workspace *workspace, const char 
                  nb_counts *counts);
 
 /* The argument of qemu's -dfilter: the code of the libraries that hold these
- * kernels. To be freed. */
+ * kernels, and of what they call. To be freed. */
 char *nb_trace_filter(const nb_variants *variants);
 
 /* The cell for messages, with the provider's path where it is not ours. */
