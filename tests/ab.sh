@@ -107,7 +107,7 @@ for bad in twin_crash:'crashed: Segmentation fault' twin_illegal:'crashed: Illeg
     ab 1 "head: rmsnorm/algorithm:default/dtype:f32/isa:scalar: ${bad#*:}" "$twins/${bad%%:*}.so"
 done
 ab 1 'while it was timed: rmsnorm' "$twins/twin_later_crash.so"
-holds 'how it died is told' says 'crashed: (Segmentation fault|Aborted)' # a sanitizer aborts
+holds 'how it died is told' says 'crashed: Segmentation fault|crashed: Aborted|ended the process' # sanitizers
 ab 1 'hung: no answer within 1 s, while it was timed' "$twins/twin_later_hang.so"
 for bad in twin_abi:'abi 2' twin_entry:'is no provider' twin_load_crash:'crashed' \
     twin_load_hang:'hung' twin_load_leave:'ended the process'; do
