@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 # Sourced by the other scripts: installs what they need where apt is at hand,
 # elsewhere names it and stops. A need is `probe|Debian package`; the probe is
-# cmd:PROGRAM, pc:PKG_CONFIG_MODULE or file:PATH, so whatever is there already
+# cmd:PROGRAM, pc:PKG_CONFIG_MODULE, py:MODULE or file:PATH, so whatever is there already
 # is left alone, however it came.
 
 # shellcheck disable=SC2034  # all of them are used by those that source this
@@ -12,6 +12,9 @@ NEEDS_BUILD=(
     'pc:hwloc|libhwloc-dev' 'pc:sleef|libsleef-dev' 'pc:benchmark|libbenchmark-dev'
     'pc:cmocka|libcmocka-dev' 'pc:libcjson|libcjson-dev'
 )
+# scripts/compare.py; it is tested where they are.
+# shellcheck disable=SC2034
+NEEDS_TEST=('py:numpy|python3-numpy' 'py:scipy|python3-scipy')
 # `count` decodes x86-64 with it.
 [ "$(uname -m)" != x86_64 ] || NEEDS_BUILD+=('file:/usr/include/Zydis/Zydis.h|libzydis-dev')
 # shellcheck disable=SC2034
@@ -36,6 +39,7 @@ NEEDS_AARCH64=(
 have() {
     case $1 in
         cmd:*) command -v "${1#cmd:}" >/dev/null ;;
+        py:*) python3 -c "import ${1#py:}" 2>/dev/null || /usr/bin/python3 -c "import ${1#py:}" 2>/dev/null ;;
         pc:*) pkg-config --exists "${1#pc:}" 2>/dev/null ;;
         file:*) [ -e "${1#file:}" ] ;;
     esac

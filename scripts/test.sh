@@ -48,7 +48,7 @@ if [ ${#chosen[@]} -eq 0 ]; then
     [ "$(uname -m)" != x86_64 ] || chosen=(gcc clang sanitize nehalem max aarch64 format)
 fi
 
-needs=("${NEEDS_BUILD[@]}")
+needs=("${NEEDS_BUILD[@]}" "${NEEDS_TEST[@]}")
 for configuration in "${chosen[@]}"; do
     case $configuration in
         clang) needs+=("${NEEDS_CLANG[@]}") ;;
