@@ -30,16 +30,18 @@ command -v "${qemu[0]}" >/dev/null || {
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 # Which addresses are logged has to be known before the program starts; qemu
-# maps the libraries to the same ones each time.
-filter=$("${qemu[@]}" "$normbench" count --log-filter $(
-    # Only what chooses kernels and providers: the rest has no use here.
-    while [ $# -gt 0 ]; do
-        case $1 in
-            --provider | --kernel | --algorithm | --dtype | --isa) printf '%s %s ' "$1" "${2-}" && shift ;;
-            --provider=* | --kernel=* | --algorithm=* | --dtype=* | --isa=*) printf '%s ' "$1" ;;
-        esac
-        shift
-    done
-))
+# maps the libraries to the same ones each time. What chooses the kernels is all
+# that matters here.
+chosen=()
+for ((i = 1; i <= $#; i++)); do
+    case ${!i} in
+        --provider | --kernel | --algorithm | --dtype | --isa)
+            chosen+=("${@:i:2}")
+            i=$((i + 1))
+            ;;
+        --provider=* | --kernel=* | --algorithm=* | --dtype=* | --isa=*) chosen+=("${!i}") ;;
+    esac
+done
+filter=$("${qemu[@]}" "$normbench" count --log-filter "${chosen[@]}")
 "${qemu[@]}" -singlestep -d exec,nochain -D "$log" -dfilter "$filter" \
     "$normbench" count --execution-log "$log" "$@"
