@@ -279,6 +279,9 @@ static int measure(run *r, run_cell *cell, repetition *now, size_t index)
     if (status == NB_OK)
         pair_with_copy(now);
     alarm(0);
+    if (status == NB_OK && now->sides[1].status)
+        status = nb_fail(NB_FAILED, "%s: the copy beside it was refused: %s", now_running,
+                         nb_provider_status_text(cell->copy->provider, now->sides[1].status));
     if (status != NB_OK)
         return status;
     cell->store_used = now->sides[0].store_used;

@@ -25,6 +25,10 @@ static void keep_operands(int op, const nk_args *from, nk_args *to)
         to->eps = 0;
     if (!(nk_ops[op].options & NK_TAKES_OFFSET))
         to->gamma_offset = 0;
+    if (!(nk_ops[op].options & NK_TAKES_ALPHA))
+        to->alpha = 0;
+    if (!(nk_ops[op].options & NK_TAKES_FRACTION))
+        to->fraction = 0;
 }
 
 void nb_side_init(nb_side *side, const nb_variant *variant, const nb_workspace *workspace,

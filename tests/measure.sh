@@ -61,6 +61,10 @@ expect 2 'exists' "$normbench" run $small --out "$work/a.csv"
 holds 'nothing is half written' [ ! -e "$work/a.csv" ]
 expect 0 'ns/row' "$normbench" run $small --out "$work/a.csv" --repetitions 2 --force
 
+# The copy takes none of the options of these.
+expect 0 'ns/row' "$normbench" run --kernel deepnorm,prmsnorm,dyt --dtype f32 --isa scalar \
+    --hidden 64 --rows 2 --repetitions 1 --out "$work/options.csv"
+
 # ---- run: wrong usage
 expect 2 '--out' "$normbench" run $small
 expect 2 'No such file' "$normbench" run $small --out "$work/nowhere/a.csv"
