@@ -2,8 +2,10 @@
 /* normbench run: times a sweep through Google Benchmark, one repetition of one
  * cell at a time, cells in a shuffled order. After each repetition the kernel
  * and a copy of the same rows are interleaved by the paired engine, for a ratio
- * that the state of the machine does not touch. */
+ * that the state of the machine does not touch; with --unfused so is the chain
+ * of plain kernels that a fused one takes the place of. */
 #include "cells.h"
+#include "chain.h"
 #include "copy.h"
 #include "gbench.h"
 #include "interrupt.h"
@@ -26,7 +28,8 @@
 static const char doc[] =
     "Times every kernel that the filters leave and writes one row a repetition, as it goes. Each "
     "is checked before and after it is timed. Without --level or --rows all cache levels are "
-    "measured.\vThe ratio to a copy of the same rows is measured interleaved with it.";
+    "measured.\vThe ratio to a copy of the same rows is measured interleaved with it, and so is "
+    "with --unfused that to the chain of plain kernels that a fused one takes the place of.";
 
 enum { REPETITIONS = 3 };
 enum { HANG_S = 4 }; /* more than a repetition takes, calibration included */
@@ -37,15 +40,17 @@ static const double min_seconds = 0.03, paired_budget_ns = 0.02e9;
 typedef struct run_options {
     nb_options filters;
     char *out, *replay;
-    bool force;
+    bool force, unfused;
     size_t repetitions; /* 0: not given */
 } run_options;
 
-enum { KEY_OUT = 0x200, KEY_FORCE, KEY_REPETITIONS, KEY_REPLAY };
+enum { KEY_OUT = 0x200, KEY_FORCE, KEY_REPETITIONS, KEY_REPLAY, KEY_UNFUSED };
 static const struct argp_option own_options[] = {
     {"out", KEY_OUT, "FILE", 0, "Write the observations there as CSV, and the machine beside", 0},
     {"force", KEY_FORCE, 0, 0, "Overwrite them", 0},
     {"repetitions", KEY_REPETITIONS, "NUMBER", 0, "Of each cell (3)", 0},
+    {"unfused", KEY_UNFUSED, 0, 0,
+     "Beside each fused kernel time the plain ones that do the same, interleaved with it", 0},
     {"replay", KEY_REPLAY, "FILE", 0, "Repeat the run of this machine file: its options, its seed",
      0},
     {0}};
@@ -66,6 +71,9 @@ static error_t parse(int key, char *text, struct argp_state *state)
     case KEY_REPETITIONS:
         if (!nb_parse_size(text, &o->repetitions) || o->repetitions == 0 || o->repetitions > 1000)
             argp_error(state, "--repetitions: '%s' is no number from 1 to 1000", text);
+        return 0;
+    case KEY_UNFUSED:
+        o->unfused = true;
         return 0;
     case KEY_REPLAY:
         o->replay = text;
@@ -90,7 +98,7 @@ static int replay(run_options *o, char *program)
     size_t given, count = 0;
     char **there = nb_options_arguments(&o->filters, &given);
     nb_arguments_free(there, given);
-    if (given > 1 || o->filters.has_seed || o->repetitions)
+    if (given > 1 || o->filters.has_seed || o->repetitions || o->unfused)
         return nb_fail(NB_USAGE, "--replay takes all options from %s; leave the others out",
                        o->replay);
     char **arguments = NULL;
@@ -104,6 +112,7 @@ static int replay(run_options *o, char *program)
         nb_options_free(&o->filters);
         o->filters = again.filters;
         o->repetitions = again.repetitions;
+        o->unfused = again.unfused;
     }
     nb_arguments_free(arguments, count);
     return status;
@@ -114,14 +123,16 @@ static int replay(run_options *o, char *program)
 typedef struct run_cell {
     const nb_variant *variant;
     const nb_variant *copy;
+    const nb_chain_plan *chain; /* the unfused one */
     nb_shape *shape;
     uint64_t iterations; /* of a repetition; 0: not calibrated yet */
     double *time_ns;     /* [repetitions] */
     double *ratio;       /* [repetitions] to the copy */
+    double *fused_ratio; /* [repetitions] to the chain */
     size_t done;
     double error_u;
-    uint32_t store_used;
-    bool failed;
+    uint32_t store_used, chain_store_used;
+    bool failed, chain_failed;
 } run_cell;
 
 typedef struct run {
@@ -130,7 +141,8 @@ typedef struct run {
     nb_providers providers;
     nb_variants variants;
     nb_copies copies;
-    nb_shapes *shapes; /* one for each variant */
+    nb_shapes *shapes;     /* one for each variant */
+    nb_chain_plan *chains; /* likewise; all empty without --unfused */
     run_cell *cells;
     size_t count;
     nb_record record;
@@ -142,15 +154,33 @@ static bool is_yardstick(const run *r, const nb_variant *variant)
     return variant->op == NK_OP_copy && r->options.filters.kernel.count == 0;
 }
 
-static void add_cell(run *r, const nb_variant *variant, nb_shape *shape)
+static void add_cell(run *r, size_t variant, nb_shape *shape)
 {
+    const nb_variant *v = &r->variants.items[variant];
     const size_t bytes = r->options.repetitions * sizeof(double);
     r->cells = nb_reallocate(r->cells, (r->count + 1) * sizeof *r->cells);
-    r->cells[r->count++] = (run_cell){.variant = variant,
-                                      .copy = nb_copies_best(&r->copies, variant->dtype),
+    r->cells[r->count++] = (run_cell){.variant = v,
+                                      .copy = nb_copies_best(&r->copies, v->dtype),
+                                      .chain = &r->chains[variant],
                                       .shape = shape,
                                       .time_ns = nb_allocate(bytes),
-                                      .ratio = nb_allocate(bytes)};
+                                      .ratio = nb_allocate(bytes),
+                                      .fused_ratio = nb_allocate(bytes)};
+    shape->spec.scratch = r->chains[variant].scratch;
+}
+
+/* An option that finds nothing to do is an error, as a filter is. */
+static int find_chains(run *r)
+{
+    size_t found = 0;
+    const char *why = "none of the kernels chosen is a fused one";
+    for (size_t i = 0; i < r->variants.count && r->options.unfused; i++) {
+        nb_chain_find(&r->variants.items[i], &r->chains[i]);
+        found += r->chains[i].count > 0;
+        if (r->chains[i].missing)
+            why = r->chains[i].missing;
+    }
+    return found || !r->options.unfused ? NB_OK : nb_fail(NB_USAGE, "--unfused: %s", why);
 }
 
 static int make_cells(run *r)
@@ -159,15 +189,19 @@ static int make_cells(run *r)
     if (status != NB_OK)
         return status;
     r->shapes = nb_allocate(r->variants.count * sizeof *r->shapes);
-    for (size_t i = 0; i < r->variants.count; i++)
+    r->chains = nb_allocate(r->variants.count * sizeof *r->chains);
+    for (size_t i = 0; i < r->variants.count; i++) {
         r->shapes[i] = (nb_shapes){0};
+        r->chains[i] = (nb_chain_plan){0};
+    }
+    status = find_chains(r);
     for (size_t i = 0; i < r->variants.count && status == NB_OK; i++) {
         const nb_variant *v = &r->variants.items[i];
         if (is_yardstick(r, v))
             continue;
         status = nb_shapes_add(&r->shapes[i], &r->options.filters, &r->topology, v->op, v->dtype);
         for (size_t s = 0; s < r->shapes[i].count && status == NB_OK; s++)
-            add_cell(r, v, &r->shapes[i].items[s]);
+            add_cell(r, i, &r->shapes[i].items[s]);
     }
     return status;
 }
@@ -198,28 +232,66 @@ static void catch_crashes(void)
         sigaction(signals[i], &action, NULL);
 }
 
+/* The participants of a pair: the slots of the CSV. */
+enum { KERNEL, COPY, UNFUSED };
+
 typedef struct repetition {
     nb_workspace workspace;
-    nb_side sides[2]; /* the kernel, the copy */
+    nb_side sides[COPY + 1];
+    nb_chain chain; /* if it has links */
     nb_gbench alone;
     nb_paired_result paired;
 } repetition;
+
+static nb_csv_row cell_row(const run_cell *cell, size_t index)
+{
+    nb_csv_row row = nb_shape_row(cell->variant, cell->shape);
+    row.repetition = index;
+    row.error_ulp = cell->error_u;
+    return row;
+}
+
+static nb_csv_row chain_row(const run_cell *cell, const nb_chain *chain, size_t index)
+{
+    nb_csv_row row = cell_row(cell, index);
+    row.algorithm = nb_unfused;
+    row.error_ulp = chain->fused.error_u;
+    if (cell->chain->scratch)
+        row.working_set_bytes += nb_workspace_scratch_bytes(&cell->shape->spec);
+    return row;
+}
+
+/* Says what a check found, in a row without a time; takes `wrong`. */
+static int write_wrong(run *r, nb_csv_row row, char *wrong)
+{
+    row.status = wrong;
+    nb_fail(NB_FAILED, "%s%s: %s", now_running, row.algorithm == nb_unfused ? ", unfused" : "",
+            wrong);
+    const int status = nb_csv_write(&r->record.csv, &row);
+    free(wrong);
+    return status;
+}
+
+/* A chain that is wrong is left out from then on; the kernel is timed. */
+static int check_chain(run *r, run_cell *cell, repetition *now, size_t index)
+{
+    char *wrong = now->chain.count ? nb_chain_check(&now->chain, &now->workspace) : NULL;
+    if (!wrong)
+        return NB_OK;
+    const int status = write_wrong(r, chain_row(cell, &now->chain, index), wrong);
+    nb_chain_free(&now->chain);
+    cell->chain_failed = true;
+    return status;
+}
 
 static int check(run *r, run_cell *cell, repetition *now, size_t index)
 {
     char *wrong = nb_side_check(&now->sides[0], &now->workspace);
     cell->error_u = now->sides[0].error_u;
     if (!wrong)
-        return NB_OK;
-    nb_csv_row row = nb_shape_row(cell->variant, cell->shape);
-    row.repetition = index;
-    row.error_ulp = cell->error_u;
-    row.status = wrong;
+        return check_chain(r, cell, now, index);
     cell->failed = true;
-    nb_fail(NB_FAILED, "%s: %s", now_running, wrong);
-    const int status = nb_csv_write(&r->record.csv, &row);
-    free(wrong);
-    return status;
+    return write_wrong(r, cell_row(cell, index), wrong);
 }
 
 static int time_kernel(run_cell *cell, repetition *now)
@@ -234,12 +306,18 @@ static int time_kernel(run_cell *cell, repetition *now)
     return ok ? NB_OK : nb_fail(NB_FAILED, "%s: Google Benchmark reported nothing", now_running);
 }
 
-static void pair_with_copy(repetition *now)
+static size_t participants(const repetition *now)
 {
-    const nb_participant participants[2] = {{nb_side_call, &now->sides[0]},
-                                            {nb_side_call, &now->sides[1]}};
-    const nb_paired plan = {.participants = participants,
-                            .count = 2,
+    return now->chain.count ? UNFUSED + 1 : COPY + 1;
+}
+
+static void measure_paired(repetition *now)
+{
+    const nb_participant all[] = {[KERNEL] = {nb_side_call, &now->sides[KERNEL]},
+                                  [COPY] = {nb_side_call, &now->sides[COPY]},
+                                  [UNFUSED] = {nb_chain_call, &now->chain}};
+    const nb_paired plan = {.participants = all,
+                            .count = participants(now),
                             .pairs = 1,
                             .batch_ns = NB_BATCH_NS,
                             .budget_ns = paired_budget_ns,
@@ -247,22 +325,45 @@ static void pair_with_copy(repetition *now)
     nb_paired_measure(&plan, &now->paired);
 }
 
-/* Three rows: the kernel alone, and the pair. */
-static int write_rows(run *r, run_cell *cell, const repetition *now, size_t index)
+static nb_csv_row side_row(const run_cell *cell, const repetition *now, size_t slot, size_t index)
 {
-    int status = NB_OK;
-    for (long slot = -1; slot < 2 && status == NB_OK; slot++) {
-        const size_t side = slot == 1 ? 1 : 0;
-        const nb_paired_result *p = &now->paired;
-        nb_csv_row row = nb_shape_row(side ? cell->copy : cell->variant, cell->shape);
+    nb_csv_row row = cell_row(cell, index);
+    if (slot == COPY) {
+        row = nb_shape_row(cell->copy, cell->shape);
         row.repetition = index;
-        row.bytes = nb_side_bytes(&now->sides[side]);
-        row.flops = nb_side_flops(&now->sides[side]);
-        row.iterations = slot < 0 ? now->alone.iterations : 2 * p->batch[side] * p->rounds[0];
-        row.time_ns = slot < 0 ? now->alone.time_ns : p->time_ns[0][side];
-        row.pair = slot < 0 ? -1 : (long)index;
-        row.slot = slot;
-        row.error_ulp = side ? NAN : cell->error_u;
+    }
+    row.bytes = nb_side_bytes(&now->sides[slot]);
+    row.flops = nb_side_flops(&now->sides[slot]);
+    return row;
+}
+
+static nb_csv_row paired_row(const run_cell *cell, const repetition *now, size_t slot, size_t index)
+{
+    const nb_paired_result *p = &now->paired;
+    nb_csv_row row;
+    if (slot == UNFUSED) {
+        row = chain_row(cell, &now->chain, index);
+        row.bytes = nb_chain_bytes(&now->chain);
+        row.flops = nb_chain_flops(&now->chain);
+    } else {
+        row = side_row(cell, now, slot, index);
+    }
+    row.iterations = 2 * p->batch[slot] * p->rounds[0];
+    row.time_ns = p->time_ns[0][slot];
+    row.pair = (long)index;
+    row.slot = (long)slot;
+    return row;
+}
+
+/* The kernel alone, then what was interleaved. */
+static int write_rows(run *r, const run_cell *cell, const repetition *now, size_t index)
+{
+    nb_csv_row alone = side_row(cell, now, KERNEL, index);
+    alone.iterations = now->alone.iterations;
+    alone.time_ns = now->alone.time_ns;
+    int status = nb_csv_write(&r->record.csv, &alone);
+    for (size_t slot = 0; slot < participants(now) && status == NB_OK; slot++) {
+        const nb_csv_row row = paired_row(cell, now, slot, index);
         status = nb_csv_write(&r->record.csv, &row);
     }
     return status;
@@ -277,11 +378,11 @@ static int measure(run *r, run_cell *cell, repetition *now, size_t index)
         alarm(nb_patience_s() + HANG_S);
     status = time_kernel(cell, now);
     if (status == NB_OK)
-        pair_with_copy(now);
+        measure_paired(now);
     alarm(0);
-    if (status == NB_OK && now->sides[1].status)
+    if (status == NB_OK && now->sides[COPY].status)
         status = nb_fail(NB_FAILED, "%s: the copy beside it was refused: %s", now_running,
-                         nb_provider_status_text(cell->copy->provider, now->sides[1].status));
+                         nb_provider_status_text(cell->copy->provider, now->sides[COPY].status));
     if (status != NB_OK)
         return status;
     cell->store_used = now->sides[0].store_used;
@@ -289,7 +390,12 @@ static int measure(run *r, run_cell *cell, repetition *now, size_t index)
     if (status != NB_OK || cell->failed)
         return status;
     cell->time_ns[cell->done] = now->alone.time_ns;
-    cell->ratio[cell->done++] = nb_paired_ratio(&now->paired, 0, 1);
+    cell->ratio[cell->done] = nb_paired_ratio(&now->paired, KERNEL, COPY);
+    if (now->chain.count) {
+        cell->fused_ratio[cell->done] = nb_paired_ratio(&now->paired, KERNEL, UNFUSED);
+        cell->chain_store_used = now->chain.links[now->chain.count - 1].store_used;
+    }
+    cell->done++;
     return write_rows(r, cell, now, index);
 }
 
@@ -301,10 +407,13 @@ static int repeat_cell(run *r, run_cell *cell, size_t index)
     if (status == NB_OK) {
         nb_side_init(&now.sides[0], cell->variant, &now.workspace, llc);
         nb_side_init(&now.sides[1], cell->copy, &now.workspace, llc);
+        if (cell->chain->count && !cell->chain_failed)
+            nb_chain_init(&now.chain, cell->variant, cell->chain, &now.workspace, llc);
         status = measure(r, cell, &now, index);
     }
     nb_side_free(&now.sides[0]);
     nb_side_free(&now.sides[1]);
+    nb_chain_free(&now.chain);
     nb_workspace_free(&now.workspace);
     return status;
 }
@@ -336,7 +445,7 @@ static int measure_all(run *r)
 
 /* ---- The table ---------------------------------------------------------- */
 
-static void add_row(nb_table *table, const run_cell *cell)
+static void add_row(nb_table *table, const run_cell *cell, bool unfused)
 {
     const nk_kernel *k = cell->variant->kernel;
     const nb_workspace_spec *spec = &cell->shape->spec;
@@ -352,7 +461,7 @@ static void add_row(nb_table *table, const run_cell *cell)
     nb_table_add(table, NB_PLAIN, "%zu", spec->hidden);
     nb_table_add(table, NB_PLAIN, "%s", level ? level : "?");
     if (cell->failed || cell->done == 0) {
-        for (size_t i = 0; i < 3; i++)
+        for (size_t i = 0; i < (unfused ? 4 : 3); i++)
             nb_table_add(table, NB_DIM, "-");
         nb_table_add(table, cell->failed ? NB_RED : NB_DIM, "%s",
                      cell->failed ? "a check failed" : cell->shape->skipped);
@@ -360,23 +469,50 @@ static void add_row(nb_table *table, const run_cell *cell)
     }
     nb_table_add(table, NB_BOLD, "%.1f", nb_median(cell->time_ns, cell->done) / (double)spec->rows);
     nb_table_add(table, NB_PLAIN, "%.2f", nb_median(cell->ratio, cell->done));
+    if (unfused && cell->chain->count && !cell->chain_failed)
+        nb_table_add(table, NB_PLAIN, "%.2f", nb_median(cell->fused_ratio, cell->done));
+    else if (unfused)
+        nb_table_add(table, cell->chain_failed ? NB_RED : NB_DIM, "%s",
+                     cell->chain_failed ? "wrong" : "-");
     nb_table_add(table, NB_PLAIN, "%.1f", cell->error_u);
     nb_table_add(table, NB_PLAIN, "%s", cell->shape->mode == NB_ROTATE ? "rotate" : "");
 }
 
+/* Why kernels are not timed unfused, each reason once. */
+static void print_missing(const run *r)
+{
+    for (size_t i = 0; i < r->variants.count; i++) {
+        const int op = r->variants.items[i].op;
+        const char *why = r->chains[i].missing;
+        for (size_t j = 0; j < i && why; j++)
+            if (r->variants.items[j].op == op && r->chains[j].missing &&
+                strcmp(r->chains[j].missing, why) == 0)
+                why = NULL;
+        if (why)
+            printf("%s is not timed unfused: %s.\n", nk_ops[op].name, why);
+    }
+}
+
 static void print_table(run *r)
 {
-    static const char *const titles[] = {"<kernel", "<algorithm", "<dtype", "<isa",
-                                         ">rows",   ">hidden",    "<level", ">ns/row",
-                                         ">/copy",  ">error, u",  "<",      NULL};
+    const bool unfused = r->options.unfused;
+    static const char *const plain[] = {"<kernel", "<algorithm", "<dtype", "<isa",
+                                        ">rows",   ">hidden",    "<level", ">ns/row",
+                                        ">/copy",  ">error, u",  "<",      NULL};
+    static const char *const with_unfused[] = {
+        "<kernel", "<algorithm", "<dtype",    "<isa",      ">rows", ">hidden", "<level",
+        ">ns/row", ">/copy",     ">/unfused", ">error, u", "<",     NULL};
     nb_table table;
-    nb_table_init(&table, titles);
+    nb_table_init(&table, unfused ? with_unfused : plain);
     for (size_t i = 0; i < r->count; i++)
-        add_row(&table, &r->cells[i]);
+        add_row(&table, &r->cells[i], unfused);
     nb_table_print(&table, stdout);
     printf("\nns/row: wall time of a call through Google Benchmark, over its rows, the median of "
            "%zu.\n/copy: time over that of a copy of the same rows, interleaved with it.\n",
            r->options.repetitions);
+    if (unfused)
+        printf("/unfused: time over that of the plain kernels that do the same, likewise.\n");
+    print_missing(r);
 }
 
 /* ---- The command -------------------------------------------------------- */
@@ -386,6 +522,8 @@ static int open_record(run *r)
     size_t count;
     char **arguments = nb_options_arguments(&r->options.filters, &count);
     nb_arguments_add(&arguments, &count, nb_format("--repetitions=%zu", r->options.repetitions));
+    if (r->options.unfused)
+        nb_arguments_add(&arguments, &count, nb_duplicate("--unfused"));
     const int status =
         nb_record_open(&r->record, r->options.out, r->options.force, "run", &r->options.filters,
                        arguments, count, &r->topology, &r->providers);
@@ -413,6 +551,18 @@ static int prepare(run *r)
     return open_record(r);
 }
 
+static void record_chain(run *r, const run_cell *cell)
+{
+    nk_kernel kernel = *cell->variant->kernel;
+    kernel.algorithm = nb_unfused;
+    nb_variant variant = *cell->variant;
+    variant.kernel = &kernel;
+    char name[NB_NAME_BYTES];
+    nb_cell_name(&variant, cell->shape->spec.rows, cell->shape->spec.hidden, name);
+    nb_record_cell(&r->record, name, nb_shape_level(cell->shape), cell->chain_store_used,
+                   cell->chain->missing);
+}
+
 static int measure_and_report(run *r)
 {
     nb_catch_interrupts();
@@ -420,12 +570,14 @@ static int measure_and_report(run *r)
     int status = measure_all(r);
     for (size_t i = 0; i < r->count; i++) {
         const run_cell *cell = &r->cells[i];
-        if (cell->failed && status == NB_OK)
+        if ((cell->failed || cell->chain_failed) && status == NB_OK)
             status = NB_FAILED;
         nb_cell_name(cell->variant, cell->shape->spec.rows, cell->shape->spec.hidden, now_running);
         if (cell->done || cell->shape->skipped)
             nb_record_cell(&r->record, now_running, nb_shape_level(cell->shape), cell->store_used,
                            cell->shape->skipped);
+        if (cell->done && (cell->chain->count || cell->chain->missing))
+            record_chain(r, cell);
     }
     const bool complete = status == NB_OK || status == NB_FAILED;
     const int closed = nb_record_close(&r->record, complete);
@@ -440,11 +592,15 @@ static void release(run *r)
     for (size_t i = 0; i < r->count; i++) {
         free(r->cells[i].time_ns);
         free(r->cells[i].ratio);
+        free(r->cells[i].fused_ratio);
     }
     free(r->cells);
     for (size_t i = 0; r->shapes && i < r->variants.count; i++)
         nb_shapes_free(&r->shapes[i]);
     free(r->shapes);
+    for (size_t i = 0; r->chains && i < r->variants.count; i++)
+        nb_chain_plan_free(&r->chains[i]);
+    free(r->chains);
     nb_copies_free(&r->copies);
     nb_variants_free(&r->variants);
     nb_providers_unload(&r->providers);

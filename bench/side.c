@@ -84,10 +84,15 @@ char *nb_side_check(nb_side *side, nb_workspace *workspace)
     const nk_status status = side->status ? side->status : nb_call_kernel(v, &side->args[0]);
     if (status != NK_OK)
         return nb_call_failure(v, status);
+    return nb_side_compare(side);
+}
+
+char *nb_side_compare(nb_side *side)
+{
     nb_error worst = {.operand = -1};
     compare_some(side, &side->args[0], &worst);
     side->error_u = worst.u > side->error_u ? worst.u : side->error_u;
-    if (worst.operand >= 0 && worst.u <= nb_bound(v, side->args[0].hidden))
+    if (worst.operand >= 0 && worst.u <= nb_bound(side->variant, side->args[0].hidden))
         return NULL;
     return worst.operand < 0 ? nb_duplicate("nothing to compare") : nb_error_text(&worst);
 }

@@ -31,6 +31,9 @@ void nb_side_call(void *side);
  * that says what is wrong. */
 char *nb_side_check(nb_side *side, nb_workspace *workspace);
 
+/* The same of outputs that are there already, whoever wrote them. */
+char *nb_side_compare(nb_side *side);
+
 /* What one call must move and compute at the least; flops NAN if unknown. */
 double nb_side_bytes(const nb_side *side);
 double nb_side_flops(const nb_side *side);

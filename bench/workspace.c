@@ -33,6 +33,9 @@ static const size_t offsets[NK_OPERANDS] = {
     [NK_OPERAND_RSTD] = 1728,   [NK_OPERAND_RSTD2] = 1792,     [NK_OPERAND_DGAMMA] = 2304,
     [NK_OPERAND_DBETA] = 2816,  [NK_OPERAND_DGAMMA2] = 3328,   [NK_OPERAND_DALPHA] = 3840};
 
+/* The scratch rows are the y of the kernel that writes them, and lie like one. */
+enum { SCRATCH = NK_OPERAND_Y };
+
 uint32_t nb_operands_all(int op)
 {
     return nk_ops[op].required | nk_ops[op].optional;
@@ -175,6 +178,8 @@ static void clear_output(const nb_workspace_spec *spec, int operand, void *p)
 void nb_workspace_clear_outputs(nb_workspace *workspace, size_t set)
 {
     const nb_workspace_spec *spec = &workspace->spec;
+    if (workspace->scratch)
+        memset(workspace->scratch, 0xff, nb_workspace_scratch_bytes(spec));
     for (int i = 0; i < NK_OPERANDS; i++)
         if (has(spec, i) && nk_operand_direction(spec->op, i) != NK_DIRECTION_IN)
             clear_output(spec, i, nk_operand_get(&workspace->args[set], i));
@@ -199,6 +204,11 @@ size_t nb_workspace_bytes(const nb_workspace_spec *given)
     return total;
 }
 
+size_t nb_workspace_scratch_bytes(const nb_workspace_spec *spec)
+{
+    return operand_bytes(spec, SCRATCH);
+}
+
 static size_t whole_pages(size_t bytes)
 {
     return (bytes + PAGE - 1) / PAGE * PAGE;
@@ -215,12 +225,18 @@ static size_t set_span(const nb_workspace_spec *spec)
     return span;
 }
 
+static size_t scratch_span(const nb_workspace_spec *spec)
+{
+    return spec->scratch ? whole_pages(offsets[SCRATCH] + nb_workspace_scratch_bytes(spec)) : 0;
+}
+
 static int map_arena(nb_workspace *workspace)
 {
     const nb_workspace_spec *spec = &workspace->spec;
     const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
     size_t bytes;
     if (__builtin_mul_overflow(set_span(spec), spec->sets, &bytes) ||
+        __builtin_add_overflow(bytes, scratch_span(spec), &bytes) ||
         (pages > 0 && page > 0 && bytes / (size_t)page >= (size_t)pages))
         return nb_fail(NB_MACHINE, "%s, rows %zu, hidden %zu: the operands exceed the memory here",
                        nk_ops[spec->op].name, spec->rows, spec->hidden);
@@ -287,6 +303,10 @@ int nb_workspace_create(nb_workspace *workspace, const nb_workspace_spec *spec)
     workspace->args = nb_allocate(full->sets * sizeof *workspace->args);
     for (size_t set = 0; set < full->sets; set++)
         place_set(workspace, set);
+    if (full->scratch) {
+        workspace->scratch = workspace->arena + full->sets * set_span(full) + offsets[SCRATCH];
+        clear_output(full, SCRATCH, workspace->scratch);
+    }
     return NB_OK;
 }
 

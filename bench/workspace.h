@@ -39,13 +39,15 @@ typedef struct nb_workspace_spec {
     float gamma_offset;
     enum nb_row_kind kind;
     uint64_t seed;
-    size_t sets; /* of operands, for mode rotate; 0 is 1 */
+    size_t sets;  /* of operands, for mode rotate; 0 is 1 */
+    bool scratch; /* rows between two kernels of a chain, beside the operands */
 } nb_workspace_spec;
 
 typedef struct nb_workspace {
     nb_workspace_spec spec; /* operands and sets filled in */
     nk_args *args;          /* [sets], ready for a kernel */
     size_t set_bytes;       /* of one set's operands: the working set */
+    void *scratch;          /* one for all sets, as a chain would use it; NULL: none */
     unsigned char *arena;
     size_t arena_bytes;
 } nb_workspace;
@@ -61,6 +63,8 @@ uint32_t nb_operands_all(int op);
 
 /* Bytes of one set's operands, without mapping anything; 0 if that overflows. */
 size_t nb_workspace_bytes(const nb_workspace_spec *spec);
+/* Bytes of the scratch rows. */
+size_t nb_workspace_scratch_bytes(const nb_workspace_spec *spec);
 
 /* Maps and fills. The same seed gives the same numbers, whatever the variant;
  * inputs are never zero (but for NB_ROWS_ZERO); outputs are touched. NB_OK, or
@@ -68,8 +72,8 @@ size_t nb_workspace_bytes(const nb_workspace_spec *spec);
 int nb_workspace_create(nb_workspace *workspace, const nb_workspace_spec *spec);
 void nb_workspace_free(nb_workspace *workspace);
 
-/* Fills every output with a NaN that no kernel writes by itself, and sums with
- * zeros: what a kernel leaves out is then seen. */
+/* Fills every output and the scratch rows with a NaN that no kernel writes by
+ * itself, and sums with zeros: what a kernel leaves out is then seen. */
 void nb_workspace_clear_outputs(nb_workspace *workspace, size_t set);
 
 #endif
