@@ -132,6 +132,9 @@ static const struct known {
     {"rmsnorm", 8, {1e-40f}, 1, 0, 0, {1}, 1e-5, F32},
     {"layernorm", 2, {1, 3}, 2, 0, NK_UNBIASED, {-0.70710678, 0.70710678}, 1e-7, F32},
     {"layernorm", 1, {7}, 1, 0, NK_UNBIASED, {0}, 0, ALL},
+    {"dyt", 64, {0.0f, -0.0f, 1e4f, -1e4f}, 4, 0, 0, {0, 0, 1, -1}, 1e-7, ALL},
+    {"dyt", 64, {44, 45, 61, 88}, 4, 0, 0, {1, 1, 1, 1}, 1e-7, ALL},
+    {"dyt", 64, {-9, -44, 1e-4f, 1e-8f}, 4, 0, 0, {-0.99999997, -1, 1e-4, 1e-8}, 1e-7, F32},
 #undef ALL
 #undef WIDE
 #undef F32
@@ -175,6 +178,7 @@ static void check_known_case(const struct known *c, nk_dtype dtype)
     problem *p = problem_new(nk_op_index(c->op), dtype, 1, c->hidden);
     p->eps = c->eps;
     p->flags = c->flags;
+    p->alpha = nk_ops[p->op].options & NK_TAKES_ALPHA ? 1.0f : 0.0f;
     p->present = nk_ops[p->op].required;
     for (size_t i = 0; i < c->hidden; i++)
         problem_set(p, NK_OPERAND_X, i, c->x[i % c->period]);

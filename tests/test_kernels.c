@@ -271,7 +271,7 @@ static void in_place(void **state)
 
 static void slices(const problem *p, const result *whole)
 {
-    static const size_t some_rows[] = {1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 31};
+    static const size_t some_rows[] = {1, 2, 3, 7, 8, 9, 16, 17, 31};
     for (size_t i = 0; i < COUNT(some_rows) && some_rows[i] < p->rows; i++) {
         const size_t rows = some_rows[i];
         for (size_t first = 0; first + rows <= p->rows; first += rows) {
@@ -296,10 +296,10 @@ static void stores(const problem *p, const result *whole)
                  {NK_STORE_CACHED, 1, true},          {NK_STORE_STREAM, SIZE_MAX, false},
                  {NK_STORE_AUTO, SIZE_MAX / 2, true}, {NK_STORE_AUTO, 4096, false}};
     for (size_t i = 0; i < COUNT(modes); i++)
-        for (size_t pad = 0; pad < 3; pad++) {
+        for (size_t pad = 0; pad < 2; pad++) {
             layout l = {.store = modes[i].store, .llc_bytes = modes[i].llc_bytes};
             for (int o = 0; o < NK_OPERANDS; o++)
-                l.pad[o] = pad == 1 ? 64 : pad == 2 ? 1 : 0;
+                l.pad[o] = pad ? (i % 2 ? 64 : 1) : 0;
             result r;
             run(whole->kernel, p, &l, &r);
             check_same(p, whole, &r, "another store");

@@ -150,6 +150,18 @@ static void ops_by_hand(void **state)
          {1 / 3.605551275463989, 2 * 5 / 3.605551275463989, 1 / 3.605551275463989,
           -5 / 3.605551275463989}},
         {"add_rmsnorm", NK_OPERAND_RSTD, {0.22360679774997896}},
+        {"prmsnorm", NK_OPERAND_RSTD, {1 / 3.605551275463989}}, /* of 1 and 5 */
+        {"deepnorm", NK_OPERAND_H, {3, 7, 7, 11}},
+        {"deepnorm", NK_OPERAND_MEAN, {7}},
+        {"rmsnorm_add", NK_OPERAND_RSTD, {1.0 / 3}}, /* of the residual */
+        {"rmsnorm_add",
+         NK_OPERAND_H,
+         {(double)(1 + (float)(1.0 / 3)), 3, (double)(1 + (float)(5.0 / 3)),
+          (double)(5 - (float)(1.0 / 3))}},
+        {"dyt",
+         NK_OPERAND_Y,
+         {0.9640275800758169 - 0.5, 2 * 0.9999999958776927 - 1, 0.9640275800758169 + 0.5,
+          1 - 0.9999999958776927}},
     };
     static float x[4] = {1, 5, 1, 5}, residual[4] = {1, -3, 5, 1};
     static float gamma[4] = {1, 2, 1, -1}, beta[4] = {-0.5, -1, 0.5, 1};
@@ -159,6 +171,10 @@ static void ops_by_hand(void **state)
         nk_expected expected[NK_OPERANDS] = {[NK_OPERAND_X] = {0}};
         expected[cases[i].output].value = value;
         nk_args args = {.size = sizeof(args), .rows = 1, .hidden = 4, .x = x, .gamma = gamma};
+        if (nk_ops[op].options & NK_TAKES_ALPHA)
+            args.alpha = 2;
+        if (nk_ops[op].options & NK_TAKES_FRACTION)
+            args.fraction = 0.5f;
         if (nk_ops[op].required & BIT(NK_OPERAND_RESIDUAL))
             args.residual = residual;
         if (nk_ops[op].optional & BIT(NK_OPERAND_BETA))
