@@ -61,7 +61,8 @@ static void operands(const nk_kernel *k, const problem *p)
         }
         if (!is_row)
             continue;
-        const size_t bad_ld[] = {1, HIDDEN - 1, SIZE_MAX / 2, SIZE_MAX};
+        const size_t beyond = SIZE_MAX / nk_dtypes[p->dtype].bytes / ROWS; /* half of memory */
+        const size_t bad_ld[] = {1, HIDDEN - 1, beyond, SIZE_MAX / 2, SIZE_MAX};
         for (size_t i = 0; i < COUNT(bad_ld); i++) {
             args = sound(p);
             nk_operand_set_ld(&args, o, bad_ld[i]);
