@@ -21,7 +21,8 @@ NK_INLINE void apply_vec(const row *w, const statistics *s, size_t i, size_t n, 
                          vec gamma, vec beta, form f)
 {
     const bool again = f.stream && OP_SOURCE != SOURCE_X;
-    const vec h = again ? source_at(w, i, n, in, f) : load(kept_h(w), i, n, f.dtype);
+    const vec h =
+        again ? vec_round(source_at(w, i, n, in, f), f.dtype) : load(kept_h(w), i, n, f.dtype);
     if (again && w->h != w->y)
         store(w->h, i, n, h, f.dtype, true);
     vec y = vec_mul(vec_mul(h, vec_set1(s->scale)), gamma);

@@ -65,7 +65,7 @@ NK_INLINE inner inner_of(const row *w, const nk_args *a)
                    .kind = gamma_kind(a->gamma, a)};
 }
 
-/* h as the op defines it, rounded to the dtype. */
+/* h as the op defines it, not yet rounded to the dtype. */
 NK_INLINE vec source_at(const row *w, size_t i, size_t n, const inner *in, form f)
 {
     const vec x = load(w->x, i, n, f.dtype);
@@ -73,23 +73,25 @@ NK_INLINE vec source_at(const row *w, size_t i, size_t n, const inner *in, form 
         return x;
     vec residual = load(w->residual, i, n, f.dtype);
     if (OP_SOURCE == SOURCE_SCALED_ADD)
-        return vec_round(vec_fma_once(in->alpha, x, residual), f.dtype);
+        return vec_fma_once(in->alpha, x, residual);
     if (OP_SOURCE == SOURCE_NORM_ADD) {
         const vec gamma = gamma_at(in->gamma, i, n, in->offset, f, in->kind);
         residual = vec_round(vec_mul(vec_mul(residual, in->scale), gamma), f.dtype);
     }
-    return vec_round(vec_add(x, residual), f.dtype);
+    return vec_add(x, residual);
 }
 
 /* h in the first reading, kept for the second unless that computes it again. */
 NK_INLINE vec first_reading(const row *w, size_t i, size_t n, const inner *in, form f)
 {
     const vec h = source_at(w, i, n, in, f);
-    if (OP_SOURCE != SOURCE_X && !f.stream && n == vec_lanes())
-        vec_store_exact(w->h, i, h, f.dtype);
-    else if (OP_SOURCE != SOURCE_X && !f.stream)
+    if (OP_SOURCE == SOURCE_X)
+        return h;
+    if (!f.stream && n == vec_lanes())
+        return vec_store_round(w->h, i, h, f.dtype);
+    if (!f.stream)
         vec_store_n(w->h, i, n, h, f.dtype);
-    return h;
+    return vec_round(h, f.dtype);
 }
 
 /* Puts h where the second reading finds it, in the form that streams. */

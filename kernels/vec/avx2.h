@@ -153,8 +153,12 @@ NK_INLINE __m256i first_lanes(size_t n)
 
 NK_INLINE vec vec_load(const void *p, size_t i, nk_dtype dtype)
 {
-    if (dtype != NK_F32)
-        return widen(_mm256_loadu_si256((const void *)((const uint16_t *)p + i)), dtype);
+    const uint16_t *halves = (const uint16_t *)p + i;
+    if (dtype == NK_BF16)
+        return bf16_split(_mm256_loadu_si256((const void *)halves));
+    if (dtype == NK_F16) /* conversions that load, and no shuffle between */
+        return (vec){_mm256_cvtph_ps(_mm_loadu_si128((const void *)halves)),
+                     _mm256_cvtph_ps(_mm_loadu_si128((const void *)(halves + 8)))};
     const float *f = (const float *)p + i;
     return (vec){_mm256_loadu_ps(f), _mm256_loadu_ps(f + 8)};
 }
@@ -205,16 +209,23 @@ NK_INLINE void vec_store(void *p, size_t i, vec v, nk_dtype dtype)
     _mm256_storeu_ps(f + 8, v.b);
 }
 
-/* Values that the dtype holds exactly need no rounding. */
-NK_INLINE void vec_store_exact(void *p, size_t i, vec v, nk_dtype dtype)
+/* Rounds to the dtype, stores that, and returns it: no second rounding. */
+NK_INLINE vec vec_store_round(void *p, size_t i, vec v, nk_dtype dtype)
 {
-    if (dtype != NK_BF16) {
+    if (dtype == NK_F32) {
         vec_store(p, i, v, dtype);
-        return;
+        return v;
     }
-    const __m256i even = _mm256_srli_epi32(_mm256_castps_si256(v.a), 16);
-    const __m256i both = _mm256_or_si256(even, _mm256_castps_si256(v.b));
+    if (dtype == NK_F16) {
+        const __m256i halves = f16_narrow(v);
+        _mm256_storeu_si256((void *)((uint16_t *)p + i), halves);
+        return f16_widen(halves);
+    }
+    const vec rounded = vec_round(v, dtype);
+    const __m256i even = _mm256_srli_epi32(_mm256_castps_si256(rounded.a), 16);
+    const __m256i both = _mm256_or_si256(even, _mm256_castps_si256(rounded.b));
     _mm256_storeu_si256((void *)((uint16_t *)p + i), both);
+    return rounded;
 }
 
 NK_INLINE void vec_store_n(void *p, size_t i, size_t n, vec v, nk_dtype dtype)

@@ -155,8 +155,12 @@ NK_INLINE __mmask32 first_lanes(size_t n)
 
 NK_INLINE vec vec_load(const void *p, size_t i, nk_dtype dtype)
 {
-    if (dtype != NK_F32)
-        return widen(_mm512_loadu_si512((const uint16_t *)p + i), dtype);
+    const uint16_t *halves = (const uint16_t *)p + i;
+    if (dtype == NK_BF16)
+        return bf16_split(_mm512_loadu_si512(halves));
+    if (dtype == NK_F16) /* conversions that load, and no shuffle between */
+        return (vec){_mm512_cvtph_ps(_mm256_loadu_si256((const void *)halves)),
+                     _mm512_cvtph_ps(_mm256_loadu_si256((const void *)(halves + 16)))};
     const float *f = (const float *)p + i;
     return (vec){_mm512_loadu_ps(f), _mm512_loadu_ps(f + 16)};
 }
@@ -202,15 +206,22 @@ NK_INLINE void vec_store(void *p, size_t i, vec v, nk_dtype dtype)
     _mm512_storeu_ps(f + 16, v.b);
 }
 
-/* Values that the dtype holds exactly need no rounding. */
-NK_INLINE void vec_store_exact(void *p, size_t i, vec v, nk_dtype dtype)
+/* Rounds to the dtype, stores that, and returns it: no second rounding. */
+NK_INLINE vec vec_store_round(void *p, size_t i, vec v, nk_dtype dtype)
 {
-    if (dtype != NK_BF16) {
+    if (dtype == NK_F32) {
         vec_store(p, i, v, dtype);
-        return;
+        return v;
     }
-    const __m512i even = _mm512_srli_epi32(_mm512_castps_si512(v.a), 16);
-    _mm512_storeu_si512((uint16_t *)p + i, _mm512_or_si512(even, _mm512_castps_si512(v.b)));
+    if (dtype == NK_F16) {
+        const __m512i halves = f16_narrow(v);
+        _mm512_storeu_si512((uint16_t *)p + i, halves);
+        return f16_widen(halves);
+    }
+    const vec rounded = vec_round(v, dtype);
+    const __m512i even = _mm512_srli_epi32(_mm512_castps_si512(rounded.a), 16);
+    _mm512_storeu_si512((uint16_t *)p + i, _mm512_or_si512(even, _mm512_castps_si512(rounded.b)));
+    return rounded;
 }
 
 NK_INLINE void vec_store_n(void *p, size_t i, size_t n, vec v, nk_dtype dtype)

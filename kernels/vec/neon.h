@@ -189,16 +189,23 @@ NK_INLINE void vec_store(void *p, size_t i, vec v, nk_dtype dtype)
     vst1q_f32(f + 4, v.b);
 }
 
-/* Values that the dtype holds exactly need no rounding. */
-NK_INLINE void vec_store_exact(void *p, size_t i, vec v, nk_dtype dtype)
+/* Rounds to the dtype, stores that, and returns it: no second rounding. */
+NK_INLINE vec vec_store_round(void *p, size_t i, vec v, nk_dtype dtype)
 {
-    if (dtype != NK_BF16) {
+    if (dtype == NK_F32) {
         vec_store(p, i, v, dtype);
-        return;
+        return v;
     }
-    const uint32x4_t even = vshrq_n_u32(vreinterpretq_u32_f32(v.a), 16);
-    const uint32x4_t both = vorrq_u32(even, vreinterpretq_u32_f32(v.b));
+    if (dtype == NK_F16) {
+        const uint16x8_t halves = f16_narrow(v);
+        vst1q_u16((uint16_t *)p + i, halves);
+        return f16_widen(halves);
+    }
+    const vec rounded = vec_round(v, dtype);
+    const uint32x4_t even = vshrq_n_u32(vreinterpretq_u32_f32(rounded.a), 16);
+    const uint32x4_t both = vorrq_u32(even, vreinterpretq_u32_f32(rounded.b));
     vst1q_u16((uint16_t *)p + i, vreinterpretq_u16_u32(both));
+    return rounded;
 }
 
 NK_INLINE void vec_store_n(void *p, size_t i, size_t n, vec v, nk_dtype dtype)

@@ -201,14 +201,11 @@ NK_INLINE void vec_store(void *p, size_t i, vec v, nk_dtype dtype)
     store_1(p, i + 1, v.b, dtype);
 }
 
-NK_INLINE void vec_store_exact(void *p, size_t i, vec v, nk_dtype dtype)
+/* Rounds to the dtype, stores that, and returns it: no second rounding. */
+NK_INLINE vec vec_store_round(void *p, size_t i, vec v, nk_dtype dtype)
 {
-    if (dtype != NK_BF16) {
-        vec_store(p, i, v, dtype);
-        return;
-    }
-    ((uint16_t *)p)[i] = (uint16_t)(float_bits(v.a) >> 16);
-    ((uint16_t *)p)[i + 1] = (uint16_t)(float_bits(v.b) >> 16);
+    vec_store(p, i, v, dtype);
+    return dtype == NK_F32 ? v : vec_load(p, i, dtype);
 }
 
 NK_INLINE void vec_store_n(void *p, size_t i, size_t n, vec v, nk_dtype dtype)

@@ -19,7 +19,7 @@
  *   vec vec_load_as(p, i, from, dtype)  f32 or dtype elements in dtype's order
  *   vec vec_load_as_n(p, i, n, from, dtype)
  *   void vec_store(p, i, v, dtype), vec_store_n(p, i, n, v, dtype)
- *   void vec_store_exact(p, i, v, dtype)  values that vec_round has rounded
+ *   vec vec_store_round(p, i, v, dtype)   rounds, stores, returns what it stored
  *   void vec_stream(p, i, v, dtype)     non-temporal; 64-byte aligned address
  *   void vec_fence(void)                after the last vec_stream
  *
