@@ -244,6 +244,22 @@ NK_INLINE void vec_store_n(void *p, size_t i, size_t n, vec v, nk_dtype dtype)
         _mm256_maskstore_ps(f + 8, first_lanes(n - 8), v.b);
 }
 
+NK_INLINE vec join_even_odd(vec v)
+{
+    const __m256 low = _mm256_unpacklo_ps(v.a, v.b), high = _mm256_unpackhi_ps(v.a, v.b);
+    return (vec){_mm256_permute2f128_ps(low, high, 0x20), _mm256_permute2f128_ps(low, high, 0x31)};
+}
+
+NK_INLINE void vec_store_f32(float *p, size_t i, vec v, nk_dtype dtype)
+{
+    vec_store(p, i, dtype == NK_BF16 ? join_even_odd(v) : v, NK_F32);
+}
+
+NK_INLINE void vec_store_f32_n(float *p, size_t i, size_t n, vec v, nk_dtype dtype)
+{
+    vec_store_n(p, i, n, dtype == NK_BF16 ? join_even_odd(v) : v, NK_F32);
+}
+
 NK_INLINE void vec_stream(void *p, size_t i, vec v, nk_dtype dtype)
 {
     if (dtype != NK_F32) {

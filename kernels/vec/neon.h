@@ -224,6 +224,21 @@ NK_INLINE void vec_store_n(void *p, size_t i, size_t n, vec v, nk_dtype dtype)
 }
 
 /* STNP is a hint that has no intrinsic: plain stores. */
+NK_INLINE vec join_even_odd(vec v)
+{
+    return (vec){vzip1q_f32(v.a, v.b), vzip2q_f32(v.a, v.b)};
+}
+
+NK_INLINE void vec_store_f32(float *p, size_t i, vec v, nk_dtype dtype)
+{
+    vec_store(p, i, dtype == NK_BF16 ? join_even_odd(v) : v, NK_F32);
+}
+
+NK_INLINE void vec_store_f32_n(float *p, size_t i, size_t n, vec v, nk_dtype dtype)
+{
+    vec_store_n(p, i, n, dtype == NK_BF16 ? join_even_odd(v) : v, NK_F32);
+}
+
 NK_INLINE void vec_stream(void *p, size_t i, vec v, nk_dtype dtype)
 {
     vec_store(p, i, v, dtype);

@@ -214,6 +214,18 @@ NK_INLINE void vec_store_n(void *p, size_t i, size_t n, vec v, nk_dtype dtype)
         store_1(p, i, v.a, dtype);
 }
 
+NK_INLINE void vec_store_f32(float *p, size_t i, vec v, nk_dtype dtype)
+{
+    (void)dtype;
+    vec_store(p, i, v, NK_F32);
+}
+
+NK_INLINE void vec_store_f32_n(float *p, size_t i, size_t n, vec v, nk_dtype dtype)
+{
+    (void)dtype;
+    vec_store_n(p, i, n, v, NK_F32);
+}
+
 /* The baseline's non-temporal stores are vector ones; scalar has none. */
 NK_INLINE void vec_stream(void *p, size_t i, vec v, nk_dtype dtype)
 {

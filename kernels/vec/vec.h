@@ -20,6 +20,8 @@
  *   vec vec_load_as_n(p, i, n, from, dtype)
  *   void vec_store(p, i, v, dtype), vec_store_n(p, i, n, v, dtype)
  *   vec vec_store_round(p, i, v, dtype)   rounds, stores, returns what it stored
+ *   void vec_store_f32(p, i, v, dtype)  lanes in dtype's order, to floats
+ *   void vec_store_f32_n(p, i, n, v, dtype)
  *   void vec_stream(p, i, v, dtype)     non-temporal; 64-byte aligned address
  *   void vec_fence(void)                after the last vec_stream
  *
