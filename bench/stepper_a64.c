@@ -17,7 +17,7 @@ bool nb_stepper_call(pid_t process, uint64_t function, uint64_t argument, uint64
     struct user_regs_struct r;
     if (!registers(PTRACE_GETREGSET, process, &r))
         return false;
-    r.sp &= ~UINT64_C(15);
+    r.sp &= ~UINT64_C(4095); /* memcpy takes other ways for other places */
     r.pc = function;
     r.regs[0] = argument;
     r.regs[30] = landing;

@@ -10,15 +10,16 @@
 #include <sys/uio.h>
 #include <sys/user.h>
 
-/* What the caller's frame may have below its stack pointer. */
-enum { RED_ZONE = 128 };
+/* What the caller's frame may have below its stack pointer; and where in a page
+ * the stack begins: memcpy takes other ways for other places. */
+enum { RED_ZONE = 128, PAGE = 4096 };
 
 bool nb_stepper_call(pid_t process, uint64_t function, uint64_t argument, uint64_t landing)
 {
     struct user_regs_struct r;
     if (ptrace(PTRACE_GETREGS, process, NULL, &r) != 0)
         return false;
-    r.rsp = ((r.rsp - RED_ZONE) & ~UINT64_C(15)) - 8;
+    r.rsp = ((r.rsp - RED_ZONE) & ~(uint64_t)(PAGE - 1)) - 8;
     r.rip = function;
     r.rdi = argument;
     r.orig_rax = ~UINT64_C(0); /* no system call to be started again */

@@ -42,6 +42,9 @@ static void landing(void)
     abort();
 }
 
+/* The arguments of the counted call, in the same place of a page each time. */
+static _Alignas(4096) nk_args traced_args;
+
 /* The first call is not counted: a library may set itself up in it. */
 static _Noreturn void be_traced(const nb_variant *variant, nb_workspace *workspace)
 {
@@ -51,7 +54,7 @@ static _Noreturn void be_traced(const nb_variant *variant, nb_workspace *workspa
         sigdelset(&others, faults[i]);
     nb_become_expendable();
     alarm(nb_patience_s());
-    variant->kernel->function(workspace->args);
+    variant->kernel->function(&traced_args);
     alarm(0);
     nb_workspace_clear_outputs(workspace, 0);
     sigprocmask(SIG_BLOCK, &others, NULL);
@@ -195,7 +198,7 @@ static int trace_child(trace *t)
         return status;
     if (ptrace(PTRACE_SETOPTIONS, t->child, NULL, (void *)PTRACE_O_EXITKILL) != 0 ||
         !nb_stepper_call(t->child, (uint64_t)(uintptr_t)t->variant->kernel->function,
-                         (uint64_t)(uintptr_t)t->workspace->args, (uint64_t)(uintptr_t)landing))
+                         (uint64_t)(uintptr_t)&traced_args, (uint64_t)(uintptr_t)landing))
         return not_permitted(errno);
     status = step_to_return(t);
     return status == NB_OK ? nb_trace_check(t->variant, t->workspace, nb_stepper_result(t->child))
@@ -207,6 +210,7 @@ int nb_trace_call(const nb_variant *variant, nb_workspace *workspace, nb_counts 
     trace t = {.variant = variant, .workspace = workspace, .counts = counts};
     *counts = (nb_counts){0};
     nb_trace_name(variant, workspace, t.name);
+    traced_args = workspace->args[0];
     fflush(NULL);
     t.child = fork();
     if (t.child < 0)
