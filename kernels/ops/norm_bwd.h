@@ -194,21 +194,21 @@ static inline float summed_element(const back_row *w, size_t i, const nk_args *a
 NK_INLINE row_sums sums_as(const back_row *w, const nk_args *a, const columns *k, float shift,
                            form f, enum which which, enum sums mode)
 {
-    const size_t lanes = vec_lanes(), chunk = 2 * lanes * SQUARE_CHAIN, hidden = a->hidden;
+    /* LayerNorm's four sums are chains enough, and all that registers hold */
+    const size_t lanes = vec_lanes(), steps = is_layer ? 1 : 2;
+    const size_t chunk = steps * lanes * SQUARE_CHAIN, hidden = a->hidden;
     const vec vs = vec_set1(shift);
     row_sums total = {0};
     for (size_t start = 0; start < hidden; start += chunk) {
         const size_t end = hidden - start < chunk ? hidden : start + chunk;
         lane_sums s0 = {vec_zero(), vec_zero(), vec_zero(), vec_zero()}, s1 = s0;
         size_t i = start;
-        for (; i + 2 * lanes <= end; i += 2 * lanes) {
+        for (; !is_layer && i + 2 * lanes <= end; i += 2 * lanes) {
             sum_vec(&s0, w, i, lanes, k, vs, f, which, mode);
             sum_vec(&s1, w, i + lanes, lanes, k, vs, f, which, mode);
         }
-        if (i + lanes <= end) {
+        for (; i + lanes <= end; i += lanes)
             sum_vec(&s0, w, i, lanes, k, vs, f, which, mode);
-            i += lanes;
-        }
         if (i < end)
             sum_vec(&s1, w, i, end - i, k, vs, f, which, mode);
         fold(&total, &s0, &s1, mode);
