@@ -62,7 +62,8 @@ enum {
 
 /* nk_args.store: how row outputs are written. Results are the same bits.
  * AUTO streams past the caches when the operands of this call exceed 5/8 of
- * `llc_bytes`; STREAM asks for it; either falls back to cached stores where
+ * `llc_bytes` (but never for a norm fused with an addition before it in 16 bits,
+ * which is bound by arithmetic); STREAM asks for it; either falls back to cached stores where
  * output rows are not aligned to 64 bytes. */
 enum { NK_STORE_AUTO = 0, NK_STORE_CACHED = 1, NK_STORE_STREAM = 2 };
 
