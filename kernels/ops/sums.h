@@ -35,7 +35,7 @@ NK_INLINE void column_sum_add(column_sum *to, size_t i, size_t n, vec v, nk_dtyp
     if (kept)
         v = vec_add(v, load_param(to->carry, i, n, f32));
     const vec before = load_param(to->sum, i, n, f32), after = vec_add(before, v);
-    const vec lost = vec_sub(v, vec_sub(after, before));
+    const vec lost = vec_finite(vec_sub(v, vec_sub(after, before))); /* a sum may overflow */
     if (n != vec_lanes()) {
         vec_store_f32_n(to->sum, i, n, after, dtype);
         if (kept)

@@ -70,6 +70,13 @@ NK_INLINE vec vec_power_of_two(vec n)
                  _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(shifted.b), 23))};
 }
 
+NK_INLINE vec vec_finite(vec v)
+{
+    const vec zero_or_nan = vec_sub(v, v);
+    return (vec){_mm256_and_ps(v.a, _mm256_cmp_ps(zero_or_nan.a, zero_or_nan.a, _CMP_ORD_Q)),
+                 _mm256_and_ps(v.b, _mm256_cmp_ps(zero_or_nan.b, zero_or_nan.b, _CMP_ORD_Q))};
+}
+
 NK_INLINE vec vec_tanh(vec v)
 {
     return (vec){Sleef_tanhf8_u35avx2(v.a), Sleef_tanhf8_u35avx2(v.b)};

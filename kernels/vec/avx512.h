@@ -70,6 +70,13 @@ NK_INLINE vec vec_power_of_two(vec n)
                  _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(shifted.b), 23))};
 }
 
+NK_INLINE vec vec_finite(vec v)
+{
+    const vec d = vec_sub(v, v); /* 0 or NaN */
+    return (vec){_mm512_maskz_mov_ps(_mm512_cmp_ps_mask(d.a, d.a, _CMP_ORD_Q), v.a),
+                 _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(d.b, d.b, _CMP_ORD_Q), v.b)};
+}
+
 NK_INLINE vec vec_tanh(vec v)
 {
     return (vec){Sleef_tanhf16_u35avx512f(v.a), Sleef_tanhf16_u35avx512f(v.b)};

@@ -68,6 +68,13 @@ NK_INLINE vec vec_power_of_two(vec n)
                  vreinterpretq_f32_u32(vshlq_n_u32(vreinterpretq_u32_f32(shifted.b), 23))};
 }
 
+NK_INLINE vec vec_finite(vec v)
+{
+    const vec d = vec_sub(v, v); /* 0 or NaN */
+    return (vec){vreinterpretq_f32_u32(vandq_u32(vreinterpretq_u32_f32(v.a), vceqq_f32(d.a, d.a))),
+                 vreinterpretq_f32_u32(vandq_u32(vreinterpretq_u32_f32(v.b), vceqq_f32(d.b, d.b)))};
+}
+
 NK_INLINE vec vec_tanh(vec v)
 {
     return (vec){Sleef_tanhf4_u35advsimd(v.a), Sleef_tanhf4_u35advsimd(v.b)};

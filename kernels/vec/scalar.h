@@ -85,6 +85,11 @@ NK_INLINE vec vec_power_of_two(vec n)
     return (vec){power_of_two_1(n.a), power_of_two_1(n.b)};
 }
 
+NK_INLINE vec vec_finite(vec v)
+{
+    return (vec){v.a - v.a == 0 ? v.a : 0, v.b - v.b == 0 ? v.b : 0};
+}
+
 NK_INLINE vec vec_tanh(vec v)
 {
     return (vec){Sleef_tanhf_u35(v.a), Sleef_tanhf_u35(v.b)};

@@ -9,6 +9,7 @@
  *   vec vec_fma(a, b, c)       a * b + c, in one rounding where the ISA can
  *   vec vec_fma_once(a, b, c)  a * b + c, in one rounding on every ISA
  *   vec vec_div(a, b)
+ *   vec vec_finite(v)          v, and 0 where it is NaN or infinite
  *   vec vec_clamp(v, bound)    into -bound .. bound; a NaN stays
  *   vec vec_power_of_two(n)    2^n of integers -126 .. 127; a NaN gives anything
  *   vec vec_tanh(v)            SLEEF's, within 3.5 ulp
