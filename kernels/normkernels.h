@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* normkernels: the normalisation kernels of Transformers, forward and
- * backward, in f32, bf16 and f16, for the instruction sets of the CPU at hand.
+/* normkernels: the normalisation kernels of Transformers in f32, bf16 and f16,
+ * for the instruction sets of the CPU at hand. The struct has room for gradients;
+ * kernels for them are still to come.
  *
  * Operands
  *   Row operands are [rows, hidden] matrices (a [B, T, D] tensor is B*T rows of
