@@ -1,18 +1,65 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* normbench list: what there is, and why something is unavailable. */
 #include "cells.h"
+#include "models.h"
 #include "program.h"
 #include "table.h"
 
 static const char doc[] =
     "Lists kernel, algorithm, dtype, ISA and provider, and why one is unavailable.";
 
+typedef struct list_options {
+    nb_options filters;
+    bool models;
+} list_options;
+
+enum { KEY_MODELS = 0x200 };
+static const struct argp_option own_options[] = {
+    {"models", KEY_MODELS, 0, 0, "The models that --model knows, instead", -1}, {0}};
+
 static error_t parse(int key, char *text, struct argp_state *state)
 {
+    list_options *o = state->input;
+    const nb_options *f = &o->filters;
     (void)text;
-    if (key == ARGP_KEY_INIT)
-        state->child_inputs[0] = state->input;
-    return key == ARGP_KEY_INIT ? 0 : ARGP_ERR_UNKNOWN;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &o->filters;
+        return 0;
+    case KEY_MODELS:
+        o->models = true;
+        return 0;
+    case ARGP_KEY_SUCCESS:
+        if (o->models && f->kernel.count + f->algorithm.count + f->dtype.count + f->isa.count +
+                             f->provider.count)
+            argp_error(state, "--models: the filters are those of kernels; leave them out");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static int list_models(void)
+{
+    static const char *const titles[] = {"<model",      ">hidden", ">layers", ">norms a layer",
+                                         "<norm",       ">eps",    "<gamma",  "<placement",
+                                         ">parameters", NULL};
+    nb_table table;
+    nb_table_init(&table, titles);
+    for (size_t i = 0; i < nb_model_count; i++) {
+        const nb_model *m = &nb_models[i];
+        nb_table_add(&table, NB_PLAIN, "%s", m->name);
+        nb_table_add(&table, NB_PLAIN, "%zu", m->hidden);
+        nb_table_add(&table, NB_PLAIN, "%zu", m->layers);
+        nb_table_add(&table, NB_PLAIN, "%zu", m->norms);
+        nb_table_add(&table, NB_PLAIN, "%s", m->norm);
+        nb_table_add(&table, NB_PLAIN, "%g", m->eps);
+        nb_table_add(&table, NB_PLAIN, "%s", m->gamma_offset > 0 ? "1 + gamma" : "gamma");
+        nb_table_add(&table, NB_PLAIN, "%s", nb_placement_names[m->placement]);
+        nb_table_add(&table, NB_PLAIN, "%.0f M", m->parameters / 1e6);
+    }
+    nb_table_print(&table, stdout);
+    return nb_output_close(stdout, "the table");
 }
 
 static void print_table(const nb_variants *variants)
@@ -50,18 +97,14 @@ static void print_strangers(const nb_providers *providers)
     }
 }
 
-int nb_list(int argc, char **argv)
+static int list_kernels(const nb_options *filters)
 {
-    static const struct argp_child children[] = {{&nb_filters, 0, NULL, 0}, {0}};
-    static const struct argp argp = {NULL, parse, NULL, doc, children, NULL, NULL};
-    nb_options options = {.command = "list"};
     nb_providers providers = {0};
     nb_variants variants = {0};
-    argp_parse(&argp, argc, argv, 0, NULL, &options);
-    int status = nb_providers_load(&options.provider, &providers);
+    int status = nb_providers_load(&filters->provider, &providers);
     if (status == NB_OK) {
         print_strangers(&providers);
-        status = nb_variants_select(&options, &providers, true, &variants);
+        status = nb_variants_select(filters, &providers, true, &variants);
     }
     if (status == NB_OK) {
         print_table(&variants);
@@ -70,6 +113,16 @@ int nb_list(int argc, char **argv)
     status = nb_providers_status(&providers, status);
     nb_variants_free(&variants);
     nb_providers_unload(&providers);
-    nb_options_free(&options);
+    return status;
+}
+
+int nb_list(int argc, char **argv)
+{
+    static const struct argp_child children[] = {{&nb_filters, 0, NULL, 0}, {0}};
+    static const struct argp argp = {own_options, parse, NULL, doc, children, NULL, NULL};
+    list_options options = {.filters = {.command = "list"}};
+    argp_parse(&argp, argc, argv, 0, NULL, &options);
+    const int status = options.models ? list_models() : list_kernels(&options.filters);
+    nb_options_free(&options.filters);
     return status;
 }

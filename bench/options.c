@@ -135,17 +135,14 @@ static void add_choice(nb_options *options, int key, const char *item, struct ar
 static void add_model(nb_options *options, int key, const char *item, struct argp_state *state)
 {
     (void)key;
-    for (size_t i = 0; i < nb_model_count; i++)
-        if (strcmp(nb_models[i].name, item) == 0) {
-            add_name(&options->model, item);
-            add_size(&options->hidden, nb_models[i].hidden);
-            return;
-        }
-    const char **names = nb_allocate(nb_model_count * sizeof *names);
-    for (size_t i = 0; i < nb_model_count; i++)
-        names[i] = nb_models[i].name;
-    unknown(state, "model", item, names, nb_model_count);
-    free(names);
+    const nb_model *model = nb_model_find(item);
+    if (model) {
+        add_name(&options->model, item);
+        add_size(&options->hidden, model->hidden);
+        return;
+    }
+    argp_error(state, "--model: there is no '%s'; `normbench list --models` shows what there is",
+               item);
 }
 
 /* ---- argp --------------------------------------------------------------- */
@@ -160,7 +157,7 @@ static const struct argp_option filter_options[] = {
      "Shared objects with kernels, by path; normkernels, our own, if not given", 0},
     {"rows", KEY_ROWS, "NUMBERS", 0, "Rows of a call", 0},
     {"hidden", KEY_HIDDEN, "NUMBERS", 0, "Elements of a row", 0},
-    {"model", KEY_MODEL, "NAMES", 0, "Hidden sizes by the models that have them", 0},
+    {"model", KEY_MODEL, "NAMES", 0, "Shapes of models: see list --models", 0},
     {"threads", KEY_THREADS, "NUMBERS", 0, "Threads that share the rows", 0},
     {"level", KEY_LEVEL, "NAMES", 0,
      "L1, L2, L3, memory: as many rows as the level holds, instead of --rows", 0},

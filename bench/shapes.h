@@ -23,7 +23,7 @@ typedef struct nb_shapes {
 } nb_shapes;
 
 /* Appends those for one op and dtype. Without --hidden or --model: the hidden
- * sizes of all models and 8192; without --rows or --level: every level, or 32
+ * sizes of six well-known models; without --rows or --level: every level, or 32
  * rows where the caches are unknown; without --mode: hot. NB_OK, or a status
  * after a message. */
 int nb_shapes_add(nb_shapes *shapes, const nb_options *options, const nb_topology *t, int op,

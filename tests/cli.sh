@@ -60,11 +60,15 @@ expect 2 "there is no 'fast'; there are: default" list --algorithm fast
 expect 2 "there is no 'f64'; there are: f32" list --dtype f64
 expect 2 "there is no 'sse2'; there are: scalar, avx2, avx512, neon" list --isa sse2
 expect 2 'an empty name' list --kernel rmsnorm,
-expect 2 "there is no 'gpt-9'; there are: bert-base" verify --model gpt-9
+expect 2 "there is no 'gpt-9'; \`normbench list --models\` shows" verify --model gpt-9
 expect 2 'the filters leave no kernel' list --kernel rmsnorm --algorithm two_pass
 expect 2 '--level: list has no use for it' list --level L1
 expect 2 '--rows: list has no use for it' list --rows 4
 expect 3 "$absent cannot run here" verify --isa "$absent"
+expect 2 'leave them out' list --models --isa scalar
+expect 0 'llama-3.1-405b' list --models
+[ "$(tail -n +2 "$work/output" | wc -l)" -ge 30 ] || fail 'thirty models are known'
+[ -z "$(tail -n +2 "$work/output" | awk '{print $1}' | sort | uniq -d)" ] || fail 'no model twice'
 expect 0 "$absent" list --isa "$absent" # the list shows what is absent, and why
 
 # ---- Numbers
