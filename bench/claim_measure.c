@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "claim.h"
+#include "interrupt.h"
+#include "program.h"
+#include "progress.h"
+
+#include <stdlib.h>
+
+enum { PAIRS = 5 };
+
+static void write_side(claim *c, const claim_cell *cell, size_t process, size_t side, size_t pair,
+                       const nb_job_result *r, const char *failure, int *status)
+{
+    const nb_paired_result *p = &r->paired;
+    nb_csv_row row = nb_shape_row(cell->variants[side], cell->shape);
+    row.process = process;
+    row.repetition = pair;
+    row.pair = (long)pair;
+    row.slot = (long)side;
+    row.error_ulp = r->error_u[side];
+    if (failure)
+        row.status = failure;
+    if (!failure) {
+        row.bytes = r->bytes[side];
+        row.flops = r->flops[side];
+        row.iterations = 2 * p->batch[side] * p->rounds[pair];
+        row.time_ns = p->time_ns[pair][side];
+    }
+    if (*status == NB_OK)
+        *status = nb_csv_write(&c->record.csv, &row);
+}
+
+static nb_job make_job(const claim *c, const claim_cell *cell)
+{
+    nb_job job = {.spec = cell->shape->spec,
+                  .llc_bytes = nb_topology_llc_share(&c->topology, 1),
+                  .cpu = c->topology.cpu,
+                  .pairs = PAIRS,
+                  .batch_ns = NB_BATCH_NS,
+                  .budget_ns = c->options.quick ? 0.1e9 : 0.3e9};
+    for (size_t i = 0; i < cell->count; i++)
+        nb_job_add(&job, cell->variants[i]);
+    return job;
+}
+
+/* One process of one cell. A failed check or a crash ends this cell, not the
+ * others; what else goes wrong ends the run. */
+static int measure_cell(claim *c, claim_cell *cell, size_t process)
+{
+    static nb_job_result r;
+    const nb_job job = make_job(c, cell);
+    int status = NB_OK;
+    nb_job_run_apart(&job, &r);
+    if (r.status == NB_FAILED) {
+        const size_t side = r.failed_side < 0 ? LAYER : (size_t)r.failed_side;
+        nb_fail(NB_FAILED, "%s", r.error);
+        cell->failed = true;
+        write_side(c, cell, process, side, 0, &r, r.error, &status);
+        return status;
+    }
+    if (r.status != NB_OK)
+        return r.status == NB_INTERRUPTED ? r.status : nb_fail(r.status, "%s", r.error);
+    for (size_t pair = 0; pair < r.paired.pairs; pair++)
+        for (size_t side = 0; side < cell->count; side++)
+            write_side(c, cell, process, side, pair, &r, NULL, &status);
+    cell->results[cell->done++] = r;
+    return status;
+}
+
+int nb_claim_measure(claim *c)
+{
+    nb_progress progress;
+    nb_progress_start(&progress, c->count * c->options.processes);
+    int status = NB_OK;
+    for (size_t process = 0; process < c->options.processes && status == NB_OK; process++) {
+        size_t *order = nb_shuffled(c->count, c->options.filters.seed + process);
+        for (size_t i = 0; i < c->count && status == NB_OK; i++) {
+            claim_cell *cell = &c->cells[order[i]];
+            char name[NB_NAME_BYTES];
+            nb_progress_step(&progress, nb_cell_name(cell->variants[RMS], cell->shape->spec.rows,
+                                                     cell->shape->spec.hidden, name));
+            if (!cell->failed && !cell->shape->skipped)
+                status = measure_cell(c, cell, process);
+            if (nb_interrupted)
+                status = NB_INTERRUPTED;
+        }
+        free(order);
+    }
+    nb_progress_clear(&progress);
+    if (status == NB_INTERRUPTED)
+        nb_fail(status, "interrupted%s%s", c->options.out ? "; what is finished stays in " : "",
+                c->options.out ? c->options.out : "");
+    return status;
+}
