@@ -10,7 +10,7 @@
 
 double nb_bound(const nb_variant *variant, size_t hidden)
 {
-    const double bound = nk_error_bound(variant->kernel->algorithm, hidden);
+    const double bound = nk_error_bound(variant->op, variant->kernel->algorithm, hidden);
     return bound < NB_BOUND_TIMED && !nb_provider_is_ours(variant->provider) ? NB_BOUND_TIMED
                                                                              : bound;
 }

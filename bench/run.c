@@ -28,7 +28,8 @@
 static const char doc[] =
     "Times every kernel that the filters leave and writes one row a repetition, as it goes. Each "
     "is checked before and after it is timed. Without --level or --rows all cache levels are "
-    "measured.\vThe ratio to a copy of the same rows is measured interleaved with it, and so is "
+    "measured, without --kernel all but the backward ones.\vThe ratio to a copy of the same rows "
+    "is measured interleaved with it, and so is "
     "with --unfused that to the chain of plain kernels that a fused one takes the place of.";
 
 enum { REPETITIONS = 3 };
@@ -148,10 +149,12 @@ typedef struct run {
     nb_record record;
 } run;
 
-/* The copy stands beside every kernel: by itself only where it is asked for. */
-static bool is_yardstick(const run *r, const nb_variant *variant)
+/* The copy stands beside every kernel, and with the gradients a sweep would take
+ * half an hour: by themselves only where they are asked for. */
+static bool is_left_out(const run *r, const nb_variant *variant)
 {
-    return variant->op == NK_OP_copy && r->options.filters.kernel.count == 0;
+    return (variant->op == NK_OP_copy || nk_op_is_backward(variant->op)) &&
+           r->options.filters.kernel.count == 0;
 }
 
 static void add_cell(run *r, size_t variant, nb_shape *shape)
@@ -197,7 +200,7 @@ static int make_cells(run *r)
     status = find_chains(r);
     for (size_t i = 0; i < r->variants.count && status == NB_OK; i++) {
         const nb_variant *v = &r->variants.items[i];
-        if (is_yardstick(r, v))
+        if (is_left_out(r, v))
             continue;
         status = nb_shapes_add(&r->shapes[i], &r->options.filters, &r->topology, v->op, v->dtype);
         for (size_t s = 0; s < r->shapes[i].count && status == NB_OK; s++)

@@ -80,7 +80,7 @@ int nk_operand_index(const char *name)
 
 bool nk_op_is_backward(int op)
 {
-    return nk_ops[op].required & DY;
+    return nk_ops[op].required & (DY | DH);
 }
 
 enum nk_direction nk_operand_direction(int op, int operand)

@@ -85,7 +85,7 @@ int nk_dtype_index(const char *name);
 int nk_isa_index(const char *name);
 int nk_operand_index(const char *name);
 
-/* Whether the op is a backward one (it takes dy). */
+/* Whether the op is a backward one (it requires dy or dh). */
 bool nk_op_is_backward(int op);
 /* What this operand is to this op: statistics are inputs of a backward op. */
 enum nk_direction nk_operand_direction(int op, int operand);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* normkernels: the normalisation kernels of Transformers in f32, bf16 and f16,
- * for the instruction sets of the CPU at hand. The struct has room for gradients;
- * kernels for them are still to come.
+/* normkernels: the normalisation kernels of Transformers, forward and
+ * backward, in f32, bf16 and f16, for the instruction sets of the CPU at hand.
  *
  * Operands
  *   Row operands are [rows, hidden] matrices (a [B, T, D] tensor is B*T rows of
@@ -180,7 +179,7 @@ NK_API const nk_provider *nk_provider_v1(void);
 typedef const nk_provider *(*nk_provider_entry)(void);
 
 /* ---- Typed entry points: the best kernel for this CPU --------------------
- * Dense rows, gamma and beta in the dtype, no statistics. gamma, beta and h
+ * Dense rows, gamma and beta in the dtype; forward, no statistics. gamma, beta and h
  * may be NULL. A row output may be a row input of the same call, exactly. */
 
 /* h = x + residual. He et al. 2015. */
@@ -279,6 +278,163 @@ NK_API nk_status nk_dyt_bf16(const nk_bf16 *x, const nk_bf16 *gamma, const nk_bf
                              nk_bf16 *y, size_t rows, size_t hidden, float alpha);
 NK_API nk_status nk_dyt_f16(const nk_f16 *x, const nk_f16 *gamma, const nk_f16 *beta, nk_f16 *y,
                             size_t rows, size_t hidden, float alpha);
+
+/* ---- Backward ------------------------------------------------------------
+ * x, residual and gamma are those of the forward pass; dy is the gradient of y,
+ * dh the one of h that arrives on the straight path (NULL: none). The row that
+ * was normalised is h as rounded to the dtype, which add_layernorm_bwd,
+ * add_rmsnorm_bwd and rmsnorm_add_rmsnorm_bwd take as their operand x, as the
+ * forward pass wrote it; where nk_args.residual is given too, the first two make
+ * h = x + residual again. deepnorm_bwd makes it again from x and residual;
+ * rmsnorm_add_bwd needs residual alone.
+ *
+ * mean and rstd as the forward pass wrote them spare their computation and are
+ * taken as exact; NULL, or one without the other: the row's own.
+ * dgamma, dbeta, dgamma2 and dalpha are ADDED to: set them to 0 first. Outputs
+ * that are NULL are not wanted. dx or dresidual may be any row input, exactly.
+ *
+ * Promise, for finite rows whose gradients fit their type (u = 2^-23):
+ *   |error| of dx <= 64u * rstd * max|w| * (1 + |xhat|), and 64u * |dh| more;
+ *   of dgamma <= 64u * sum |dy| * |xhat|, where LayerNorm computes mean itself
+ *   64u * sum |dy| * max(|xhat|, 1); of dbeta <= 64u * sum |dy|; each also of
+ *   the smallest normal float. The error of sums does not grow with rows where
+ *   hidden is at most 8192; beyond, by u/2 at the worst for every 8 rows.
+ *   A row of zero variance (mean square), where every xhat is 0, has the norm's
+ *   gradient 0, at any eps. A NaN or an infinity in a row makes NaN of dx and,
+ *   where xhat is NaN, of dgamma. dx depends on its row alone; the sums depend
+ *   on the order of the rows. */
+
+/* LayerNorm backward. With xhat = (x - mean) * rstd, w = dy * gamma:
+ * dx = rstd * (w - mean(w) - xhat * mean(w * xhat)); dgamma += sum of dy * xhat,
+ * dbeta += sum of dy, over rows. Ba, Kiros & Hinton 2016. */
+NK_API nk_status nk_layernorm_bwd_f32(const float *x, const float *gamma, const float *dy,
+                                      const float *mean, const float *rstd, float *dx,
+                                      float *dgamma, float *dbeta, size_t rows, size_t hidden,
+                                      float eps);
+NK_API nk_status nk_layernorm_bwd_bf16(const nk_bf16 *x, const nk_bf16 *gamma, const nk_bf16 *dy,
+                                       const float *mean, const float *rstd, nk_bf16 *dx,
+                                       float *dgamma, float *dbeta, size_t rows, size_t hidden,
+                                       float eps);
+NK_API nk_status nk_layernorm_bwd_f16(const nk_f16 *x, const nk_f16 *gamma, const nk_f16 *dy,
+                                      const float *mean, const float *rstd, nk_f16 *dx,
+                                      float *dgamma, float *dbeta, size_t rows, size_t hidden,
+                                      float eps);
+
+/* RMSNorm backward. With xhat = x * rstd, w = dy * gamma:
+ * dx = rstd * (w - xhat * mean(w * xhat)); dgamma += sum of dy * xhat. Zhang &
+ * Sennrich 2019. */
+NK_API nk_status nk_rmsnorm_bwd_f32(const float *x, const float *gamma, const float *dy,
+                                    const float *rstd, float *dx, float *dgamma, size_t rows,
+                                    size_t hidden, float eps);
+NK_API nk_status nk_rmsnorm_bwd_bf16(const nk_bf16 *x, const nk_bf16 *gamma, const nk_bf16 *dy,
+                                     const float *rstd, nk_bf16 *dx, float *dgamma, size_t rows,
+                                     size_t hidden, float eps);
+NK_API nk_status nk_rmsnorm_bwd_f16(const nk_f16 *x, const nk_f16 *gamma, const nk_f16 *dy,
+                                    const float *rstd, nk_f16 *dx, float *dgamma, size_t rows,
+                                    size_t hidden, float eps);
+
+/* pRMSNorm backward: as rmsnorm_bwd, but that the last term is of the first
+ * ceil(fraction * hidden) elements alone, and its mean over these. */
+NK_API nk_status nk_prmsnorm_bwd_f32(const float *x, const float *gamma, const float *dy,
+                                     const float *rstd, float *dx, float *dgamma, size_t rows,
+                                     size_t hidden, float eps, float fraction);
+NK_API nk_status nk_prmsnorm_bwd_bf16(const nk_bf16 *x, const nk_bf16 *gamma, const nk_bf16 *dy,
+                                      const float *rstd, nk_bf16 *dx, float *dgamma, size_t rows,
+                                      size_t hidden, float eps, float fraction);
+NK_API nk_status nk_prmsnorm_bwd_f16(const nk_f16 *x, const nk_f16 *gamma, const nk_f16 *dy,
+                                     const float *rstd, nk_f16 *dx, float *dgamma, size_t rows,
+                                     size_t hidden, float eps, float fraction);
+
+/* Post-Norm backward: dx = dresidual = dh + layernorm_bwd(dy) at h, so that one of
+ * the two is enough. */
+NK_API nk_status nk_add_layernorm_bwd_f32(const float *h, const float *gamma, const float *dy,
+                                          const float *dh, const float *mean, const float *rstd,
+                                          float *dx, float *dgamma, float *dbeta, size_t rows,
+                                          size_t hidden, float eps);
+NK_API nk_status nk_add_layernorm_bwd_bf16(const nk_bf16 *h, const nk_bf16 *gamma,
+                                           const nk_bf16 *dy, const nk_bf16 *dh, const float *mean,
+                                           const float *rstd, nk_bf16 *dx, float *dgamma,
+                                           float *dbeta, size_t rows, size_t hidden, float eps);
+NK_API nk_status nk_add_layernorm_bwd_f16(const nk_f16 *h, const nk_f16 *gamma, const nk_f16 *dy,
+                                          const nk_f16 *dh, const float *mean, const float *rstd,
+                                          nk_f16 *dx, float *dgamma, float *dbeta, size_t rows,
+                                          size_t hidden, float eps);
+
+/* Pre-Norm backward: dx = dresidual = dh + rmsnorm_bwd(dy) at h. */
+NK_API nk_status nk_add_rmsnorm_bwd_f32(const float *h, const float *gamma, const float *dy,
+                                        const float *dh, const float *rstd, float *dx,
+                                        float *dgamma, size_t rows, size_t hidden, float eps);
+NK_API nk_status nk_add_rmsnorm_bwd_bf16(const nk_bf16 *h, const nk_bf16 *gamma, const nk_bf16 *dy,
+                                         const nk_bf16 *dh, const float *rstd, nk_bf16 *dx,
+                                         float *dgamma, size_t rows, size_t hidden, float eps);
+NK_API nk_status nk_add_rmsnorm_bwd_f16(const nk_f16 *h, const nk_f16 *gamma, const nk_f16 *dy,
+                                        const nk_f16 *dh, const float *rstd, nk_f16 *dx,
+                                        float *dgamma, size_t rows, size_t hidden, float eps);
+
+/* DeepNorm backward: dresidual = dh + layernorm_bwd(dy) at h = alpha * x + residual;
+ * dx = alpha * dresidual; dalpha += sum of x * dresidual. */
+NK_API nk_status nk_deepnorm_bwd_f32(const float *x, const float *residual, const float *gamma,
+                                     const float *dy, const float *dh, const float *mean,
+                                     const float *rstd, float *dx, float *dresidual, float *dgamma,
+                                     float *dbeta, float *dalpha, size_t rows, size_t hidden,
+                                     float eps, float alpha);
+NK_API nk_status nk_deepnorm_bwd_bf16(const nk_bf16 *x, const nk_bf16 *residual,
+                                      const nk_bf16 *gamma, const nk_bf16 *dy, const nk_bf16 *dh,
+                                      const float *mean, const float *rstd, nk_bf16 *dx,
+                                      nk_bf16 *dresidual, float *dgamma, float *dbeta,
+                                      float *dalpha, size_t rows, size_t hidden, float eps,
+                                      float alpha);
+NK_API nk_status nk_deepnorm_bwd_f16(const nk_f16 *x, const nk_f16 *residual, const nk_f16 *gamma,
+                                     const nk_f16 *dy, const nk_f16 *dh, const float *mean,
+                                     const float *rstd, nk_f16 *dx, nk_f16 *dresidual,
+                                     float *dgamma, float *dbeta, float *dalpha, size_t rows,
+                                     size_t hidden, float eps, float alpha);
+
+/* Sandwich, after the sublayer, backward: dresidual = rmsnorm_bwd(dh) at residual;
+ * dx is dh. */
+NK_API nk_status nk_rmsnorm_add_bwd_f32(const float *residual, const float *gamma, const float *dh,
+                                        const float *rstd, float *dresidual, float *dgamma,
+                                        size_t rows, size_t hidden, float eps);
+NK_API nk_status nk_rmsnorm_add_bwd_bf16(const nk_bf16 *residual, const nk_bf16 *gamma,
+                                         const nk_bf16 *dh, const float *rstd, nk_bf16 *dresidual,
+                                         float *dgamma, size_t rows, size_t hidden, float eps);
+NK_API nk_status nk_rmsnorm_add_bwd_f16(const nk_f16 *residual, const nk_f16 *gamma,
+                                        const nk_f16 *dh, const float *rstd, nk_f16 *dresidual,
+                                        float *dgamma, size_t rows, size_t hidden, float eps);
+
+/* Sandwich, both, backward: dx = dh + rmsnorm_bwd(dy) at h with gamma2 and rstd2;
+ * dresidual = rmsnorm_bwd(dx) at residual. */
+NK_API nk_status nk_rmsnorm_add_rmsnorm_bwd_f32(const float *h, const float *residual,
+                                                const float *gamma, const float *gamma2,
+                                                const float *dy, const float *dh, const float *rstd,
+                                                const float *rstd2, float *dx, float *dresidual,
+                                                float *dgamma, float *dgamma2, size_t rows,
+                                                size_t hidden, float eps);
+NK_API nk_status nk_rmsnorm_add_rmsnorm_bwd_bf16(const nk_bf16 *h, const nk_bf16 *residual,
+                                                 const nk_bf16 *gamma, const nk_bf16 *gamma2,
+                                                 const nk_bf16 *dy, const nk_bf16 *dh,
+                                                 const float *rstd, const float *rstd2, nk_bf16 *dx,
+                                                 nk_bf16 *dresidual, float *dgamma, float *dgamma2,
+                                                 size_t rows, size_t hidden, float eps);
+NK_API nk_status nk_rmsnorm_add_rmsnorm_bwd_f16(const nk_f16 *h, const nk_f16 *residual,
+                                                const nk_f16 *gamma, const nk_f16 *gamma2,
+                                                const nk_f16 *dy, const nk_f16 *dh,
+                                                const float *rstd, const float *rstd2, nk_f16 *dx,
+                                                nk_f16 *dresidual, float *dgamma, float *dgamma2,
+                                                size_t rows, size_t hidden, float eps);
+
+/* DyT backward. With t = tanh(alpha * x): dx = dy * gamma * alpha * (1 - t^2);
+ * dgamma += sum of dy * t; dbeta += sum of dy; dalpha += sum of
+ * dy * gamma * x * (1 - t^2), over rows and columns. */
+NK_API nk_status nk_dyt_bwd_f32(const float *x, const float *gamma, const float *dy, float *dx,
+                                float *dgamma, float *dbeta, float *dalpha, size_t rows,
+                                size_t hidden, float alpha);
+NK_API nk_status nk_dyt_bwd_bf16(const nk_bf16 *x, const nk_bf16 *gamma, const nk_bf16 *dy,
+                                 nk_bf16 *dx, float *dgamma, float *dbeta, float *dalpha,
+                                 size_t rows, size_t hidden, float alpha);
+NK_API nk_status nk_dyt_bwd_f16(const nk_f16 *x, const nk_f16 *gamma, const nk_f16 *dy, nk_f16 *dx,
+                                float *dgamma, float *dbeta, float *dalpha, size_t rows,
+                                size_t hidden, float alpha);
 
 #ifdef __cplusplus
 }

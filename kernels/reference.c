@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Every forward op is a way to form the row that is normalised (h), and a norm
- * over it. */
+/* Every op is a way to form the row that is normalised (h), and a norm over it;
+ * a backward op is the gradient of that. */
 enum join {
     JOIN_NONE,    /* h is x */
     JOIN_ADD,     /* x + residual */
@@ -35,6 +35,15 @@ static const form forms[] = {
     {"rmsnorm_add", JOIN_SANDWICH, NORM_NONE},
     {"rmsnorm_add_rmsnorm", JOIN_SANDWICH, NORM_RMS},
     {"dyt", JOIN_NONE, NORM_TANH},
+    {"layernorm_bwd", JOIN_NONE, NORM_LAYER},
+    {"rmsnorm_bwd", JOIN_NONE, NORM_RMS},
+    {"prmsnorm_bwd", JOIN_NONE, NORM_PARTIAL_RMS},
+    {"add_layernorm_bwd", JOIN_ADD, NORM_LAYER},
+    {"add_rmsnorm_bwd", JOIN_ADD, NORM_RMS},
+    {"deepnorm_bwd", JOIN_SCALED, NORM_LAYER},
+    {"rmsnorm_add_bwd", JOIN_SANDWICH, NORM_NONE},
+    {"rmsnorm_add_rmsnorm_bwd", JOIN_SANDWICH, NORM_RMS},
+    {"dyt_bwd", JOIN_NONE, NORM_TANH},
 };
 
 typedef struct call {
@@ -140,6 +149,11 @@ static statistics rms_statistics(const call *c, const double *v, size_t n)
     return (statistics){.sd = sqrt(mean_square), .rstd = reciprocal_root(c, mean_square)};
 }
 
+static double degrees_of_freedom(const call *c, size_t n)
+{
+    return c->args->flags & NK_UNBIASED && n > 1 ? (double)(n - 1) : (double)n;
+}
+
 static statistics layer_statistics(const call *c, const double *v, size_t n)
 {
     sum differences = {0}, squares = {0};
@@ -150,10 +164,7 @@ static statistics layer_statistics(const call *c, const double *v, size_t n)
         const double d = (v[i] - v[0]) - delta;
         sum_add(&squares, d * d);
     }
-    double divisor = (double)n;
-    if (c->args->flags & NK_UNBIASED)
-        divisor = n > 1 ? (double)(n - 1) : 1.0;
-    const double variance = sum_get(&squares) / divisor;
+    const double variance = sum_get(&squares) / degrees_of_freedom(c, n);
     if (!isfinite(variance)) /* a NaN or an infinity in the row */
         return (statistics){.shift = NAN, .delta = NAN, .sd = NAN, .rstd = NAN};
     return (statistics){v[0], delta, sqrt(variance), reciprocal_root(c, variance)};
@@ -223,8 +234,8 @@ static void join_row(const call *c, size_t row, double *h, double *slack)
     const size_t hidden = c->args->hidden;
     for (size_t i = 0; i < hidden; i++) {
         h[i] = row_element(c, NK_OPERAND_X, row, i);
-        if (c->form.join == JOIN_NONE)
-            continue;
+        if (c->form.join == JOIN_NONE || !c->args->residual)
+            continue; /* backward, x is h where there is no residual */
         const float x = (float)h[i];
         const float residual = (float)row_element(c, NK_OPERAND_RESIDUAL, row, i);
         h[i] =
@@ -290,6 +301,238 @@ static void forward_row(const call *c, size_t row, double *h, double *slack)
     }
 }
 
+/* ---- Backward ------------------------------------------------------------ */
+
+/* The gradient on its way back through a row: what it is, and what its errors
+ * are measured by. */
+typedef struct gradient {
+    double *value, *size;
+} gradient;
+
+/* The operands of one norm; -1 where it has none. */
+typedef struct norm_operands {
+    enum norm norm;
+    int gamma, mean, rstd, dgamma, dbeta;
+} norm_operands;
+
+static void add_to(const call *c, int operand, size_t i, double value, double scale)
+{
+    const nk_expected *e = operand < 0 ? NULL : &c->expected[operand];
+    if (!e || !e->value)
+        return;
+    e->value[i] += value;
+    if (e->scale)
+        e->scale[i] += scale;
+}
+
+static bool statistics_given(const call *c, const norm_operands *o)
+{
+    return nk_operand_get(c->args, o->rstd) && (o->mean < 0 || c->args->mean);
+}
+
+/* Given, then exact; else the row's own. */
+static statistics backward_statistics(const call *c, const norm_operands *o, size_t row,
+                                      const double *v)
+{
+    const size_t hidden = c->args->hidden;
+    const size_t count = o->norm == NORM_PARTIAL_RMS ? partial_hidden(c->args) : hidden;
+    if (!statistics_given(c, o))
+        return o->norm == NORM_LAYER ? layer_statistics(c, v, hidden) : rms_statistics(c, v, count);
+    statistics s = {.rstd = (double)((const float *)nk_operand_get(c->args, o->rstd))[row]};
+    double divisor = (double)count, squares = 0;
+    if (o->norm == NORM_LAYER) {
+        s.shift = (double)c->args->mean[row];
+        divisor = degrees_of_freedom(c, hidden);
+    }
+    for (size_t i = 0; i < count; i++)
+        squares += (v[i] - s.shift) * (v[i] - s.shift);
+    s.sd = sqrt(squares / divisor);
+    return s;
+}
+
+/* What a row's gradient takes from the whole row; w is gamma * dy. */
+typedef struct row_sums {
+    double w, wx, wx_size, largest_w;
+    bool flat; /* no variance (mean square): then there is no gradient */
+} row_sums;
+
+static row_sums sums_of_row(const call *c, const norm_operands *o, const statistics *s,
+                            const double *v, const gradient *d)
+{
+    row_sums sums = {.largest_w = FLT_MIN, .flat = true};
+    for (size_t i = 0; i < c->args->hidden; i++) {
+        const double xhat = normalised(s, v[i]), gamma = gamma_element(c, o->gamma, i);
+        const double w = d->value[i] * gamma;
+        sums.w += w;
+        sums.wx += w * xhat;
+        sums.wx_size += fabs(w * xhat);
+        sums.largest_w = fmax(sums.largest_w, d->size[i] * fabs(gamma));
+        sums.flat = sums.flat && xhat == 0;
+    }
+    return sums;
+}
+
+/* Turns the gradient of a norm's result into that of the row v it normalised:
+ *   rstd * (w - mean(w) - xhat * mean(w * xhat)), RMSNorm's without mean(w).
+ * With eps outside the root, the derivative of rstd is another: its share of
+ * the last term is divided by sd * rstd. */
+static void norm_backward(const call *c, const norm_operands *o, size_t row, const double *v,
+                          gradient *d)
+{
+    const size_t hidden = c->args->hidden;
+    const bool layer = o->norm == NORM_LAYER;
+    const size_t count = o->norm == NORM_PARTIAL_RMS ? partial_hidden(c->args) : hidden;
+    const statistics s = backward_statistics(c, o, row, v);
+    const row_sums sums = sums_of_row(c, o, &s, v, d);
+    double share = 1 / (layer ? degrees_of_freedom(c, hidden) : (double)count);
+    if (c->args->flags & NK_EPS_OUTSIDE)
+        share = s.sd * s.rstd == 0.0 ? 0.0 : share / (s.sd * s.rstd);
+    /* near the mean xhat is a difference, as in the forward pass */
+    const double least = layer && !statistics_given(c, o) && !sums.flat ? 1.0 : 0.0;
+    for (size_t i = 0; i < hidden; i++) {
+        const double xhat = normalised(&s, v[i]), w = d->value[i] * gamma_element(c, o->gamma, i);
+        const double part = i < count ? xhat * sums.wx * share : 0.0;
+        const double part_size = i < count ? fabs(xhat * share) * sums.wx_size : 0.0;
+        const double own_size = sums.largest_w * (1 + (i < count ? fabs(xhat) : 0.0));
+        const double floor = xhat == 0.0 && least == 0.0 ? 0.0 : (double)FLT_MIN;
+        add_to(c, o->dgamma, i, d->value[i] * xhat, d->size[i] * fmax(fabs(xhat), least) + floor);
+        add_to(c, o->dbeta, i, d->value[i], d->size[i]);
+        d->value[i] = s.rstd * (w - (layer ? sums.w / (double)hidden : 0) - part);
+        d->size[i] = fabs(s.rstd) * fmax(own_size, part_size);
+        d->size[i] = fmax(d->size[i], (double)FLT_MIN);
+        if (sums.flat) {
+            d->value[i] = 0 * w;
+            d->size[i] = 0;
+        }
+    }
+}
+
+static void load_gradient(const call *c, int operand, size_t row, gradient *d)
+{
+    for (size_t i = 0; i < c->args->hidden; i++) {
+        d->value[i] = row_element(c, operand, row, i);
+        d->size[i] = fabs(d->value[i]);
+    }
+}
+
+/* The straight path joins. */
+static void add_straight(const call *c, size_t row, gradient *d)
+{
+    for (size_t i = 0; c->args->dh && i < c->args->hidden; i++) {
+        const double dh = row_element(c, NK_OPERAND_DH, row, i);
+        d->value[i] += dh;
+        d->size[i] += d->size[i] == 0.0 ? 0.0 : fabs(dh); /* dh + 0 is exact */
+    }
+}
+
+static void put_gradient(const call *c, int operand, size_t row, const gradient *d, double factor)
+{
+    const size_t hidden = c->args->hidden;
+    for (size_t i = 0; i < hidden; i++) {
+        const double value = factor * d->value[i];
+        const double rounding = factor == 1.0 ? 0.0 : fabs(value);
+        put(c, operand, row * hidden + i, value, fabs(factor) * d->size[i] + rounding);
+    }
+}
+
+static void tanh_backward(const call *c, size_t row, gradient *d)
+{
+    const double alpha = (double)c->args->alpha;
+    for (size_t i = 0; i < c->args->hidden; i++) {
+        const double x = row_element(c, NK_OPERAND_X, row, i);
+        const double t = tanh(alpha * x), slope = 1 - t * t,
+                     gamma = gamma_element(c, NK_OPERAND_GAMMA, i);
+        const double w = d->value[i] * gamma;
+        add_to(c, NK_OPERAND_DGAMMA, i, d->value[i] * t, d->size[i] * fabs(t) + (double)FLT_MIN);
+        add_to(c, NK_OPERAND_DBETA, i, d->value[i], d->size[i]);
+        add_to(c, NK_OPERAND_DALPHA, 0, w * (x * slope), fabs(w * x) + (double)FLT_MIN);
+        d->value[i] = w * alpha * slope;
+        d->size[i] = fmax(fabs(w * alpha), (double)FLT_MIN);
+    }
+    put_gradient(c, NK_OPERAND_DX, row, d, 1.0);
+}
+
+/* x is h as the forward pass wrote it; the inner norm is that of residual. */
+static void sandwich_backward(const call *c, size_t row, double *v, gradient *d)
+{
+    static const norm_operands inner = {NORM_RMS,        NK_OPERAND_GAMMA,  -1,
+                                        NK_OPERAND_RSTD, NK_OPERAND_DGAMMA, -1};
+    static const norm_operands outer = {NORM_RMS,         NK_OPERAND_GAMMA2,  -1,
+                                        NK_OPERAND_RSTD2, NK_OPERAND_DGAMMA2, -1};
+    if (c->form.norm == NORM_NONE) {
+        load_gradient(c, NK_OPERAND_DH, row, d);
+        for (size_t i = 0; i < c->args->hidden; i++)
+            put(c, NK_OPERAND_DX, row * c->args->hidden + i, d->value[i], 0.0); /* a copy */
+    } else {
+        for (size_t i = 0; i < c->args->hidden; i++)
+            v[i] = row_element(c, NK_OPERAND_X, row, i);
+        load_gradient(c, NK_OPERAND_DY, row, d);
+        norm_backward(c, &outer, row, v, d);
+        add_straight(c, row, d);
+        put_gradient(c, NK_OPERAND_DX, row, d, 1.0);
+        for (size_t i = 0; i < c->args->hidden; i++)
+            d->size[i] += fabs(d->value[i]);
+    }
+    for (size_t i = 0; i < c->args->hidden; i++)
+        v[i] = row_element(c, NK_OPERAND_RESIDUAL, row, i);
+    norm_backward(c, &inner, row, v, d);
+    put_gradient(c, NK_OPERAND_DRESIDUAL, row, d, 1.0);
+}
+
+static void backward_row(const call *c, size_t row, double *v, gradient *d)
+{
+    if (c->form.join == JOIN_SANDWICH) {
+        sandwich_backward(c, row, v, d);
+        return;
+    }
+    load_gradient(c, NK_OPERAND_DY, row, d);
+    if (c->form.norm == NORM_TANH) {
+        tanh_backward(c, row, d);
+        return;
+    }
+    const bool layer = c->form.norm == NORM_LAYER;
+    const norm_operands o = {c->form.norm,    NK_OPERAND_GAMMA,  layer ? NK_OPERAND_MEAN : -1,
+                             NK_OPERAND_RSTD, NK_OPERAND_DGAMMA, layer ? NK_OPERAND_DBETA : -1};
+    const bool scaled = c->form.join == JOIN_SCALED;
+    join_row(c, row, v, NULL);
+    norm_backward(c, &o, row, v, d);
+    add_straight(c, row, d);
+    put_gradient(c, NK_OPERAND_DX, row, d, scaled ? (double)c->args->alpha : 1.0);
+    put_gradient(c, NK_OPERAND_DRESIDUAL, row, d, 1.0);
+    for (size_t i = 0; scaled && i < c->args->hidden; i++) {
+        const double x = row_element(c, NK_OPERAND_X, row, i);
+        add_to(c, NK_OPERAND_DALPHA, 0, x * d->value[i],
+               fabs(x) * (d->size[i] + fabs(d->value[i])));
+    }
+}
+
+static void clear_sums(const call *c)
+{
+    for (int o = 0; o < NK_OPERANDS; o++) {
+        const size_t bytes = nk_operand_elements(o, 1, c->args->hidden) * sizeof(double);
+        const nk_expected *e = &c->expected[o];
+        if (nk_operands[o].direction != NK_DIRECTION_ADD || !e->value)
+            continue;
+        memset(e->value, 0, bytes);
+        if (e->scale)
+            memset(e->scale, 0, bytes);
+    }
+}
+
+/* A sum whose addends do not fit a float together may come out as any infinity. */
+static void allow_overflow(const call *c)
+{
+    for (int o = 0; o < NK_OPERANDS; o++) {
+        const nk_expected *e = &c->expected[o];
+        const size_t n = nk_operand_elements(o, 1, c->args->hidden);
+        if (nk_operands[o].direction != NK_DIRECTION_ADD || !e->value || !e->scale)
+            continue;
+        for (size_t i = 0; i < n; i++)
+            if (e->scale[i] > (double)FLT_MAX)
+                e->scale[i] = INFINITY;
+    }
+}
+
 void nk_reference(int op, nk_dtype dtype, const nk_args *args, nk_expected expected[NK_OPERANDS])
 {
     if (args->rows == 0 || args->hidden == 0)
@@ -297,14 +540,24 @@ void nk_reference(int op, nk_dtype dtype, const nk_args *args, nk_expected expec
     const form *f = forms, *end = forms + sizeof(forms) / sizeof(forms[0]);
     while (f < end && strcmp(f->op, nk_ops[op].name) != 0)
         f++;
-    double *h = malloc(args->hidden * 2 * sizeof(double));
+    double *h = malloc(args->hidden * 3 * sizeof(double));
     if (f == end || !h) {
         fprintf(stderr, "reference: %s: %s\n", nk_ops[op].name, h ? "no oracle" : "out of memory");
         abort();
     }
     const call c = {args, dtype, *f, expected};
-    for (size_t row = 0; row < args->rows; row++)
-        forward_row(&c, row, h, h + args->hidden);
+    gradient d = {h + args->hidden, h + 2 * args->hidden};
+    const bool backward = nk_op_is_backward(op);
+    if (backward)
+        clear_sums(&c);
+    for (size_t row = 0; row < args->rows; row++) {
+        if (backward)
+            backward_row(&c, row, h, &d);
+        else
+            forward_row(&c, row, h, h + args->hidden);
+    }
+    if (backward)
+        allow_overflow(&c);
     free(h);
 }
 
@@ -367,9 +620,11 @@ double nk_error(double got, double expected, double scale, nk_dtype dtype)
     return distance / (scale * 0x1p-23);
 }
 
-double nk_error_bound(const char *algorithm, size_t hidden)
+double nk_error_bound(int op, const char *algorithm, size_t hidden)
 {
     enum { FEWEST = 64 };
+    if (nk_op_is_backward(op))
+        return 64;
     if (strcmp(algorithm, "default") == 0)
         return 8;
     return hidden < FEWEST ? INFINITY : 64;

@@ -29,9 +29,9 @@ void nk_reference(int op, nk_dtype dtype, const nk_args *args, nk_expected expec
  * round to it. Not above 8 is the promise. */
 double nk_error(double got, double expected, double scale, nk_dtype dtype);
 
-/* The error that an algorithm may have on ordinary rows: 8 for `default`, 64
- * for others; rows of a few elements are no ordinary ones to these, for their
+/* The error that an algorithm may have: 8 for `default`, 64 backward. Others may
+ * have 64 on ordinary rows; rows of a few elements are no ordinary ones to these, for their
  * mean may be many standard deviations away from 0. */
-double nk_error_bound(const char *algorithm, size_t hidden);
+double nk_error_bound(int op, const char *algorithm, size_t hidden);
 
 #endif

@@ -490,6 +490,11 @@ float problem_get(const problem *p, int operand, size_t i)
     return nk_to_float(p->in[operand], i, stored_as(p, operand));
 }
 
+int problem_main_input(const problem *p)
+{
+    return p->in[NK_OPERAND_X] ? NK_OPERAND_X : NK_OPERAND_RESIDUAL;
+}
+
 void problem_set(problem *p, int operand, size_t i, float value)
 {
     nk_from_float(p->in[operand], i, stored_as(p, operand), value);
@@ -501,8 +506,11 @@ static void fill_operand(problem *p, int operand)
     const size_t n = nk_operand_elements(operand, p->rows, p->hidden);
     const float scale = is_column(operand) ? 0.5f : 1.0f;
     const float offset = operand == NK_OPERAND_GAMMA || operand == NK_OPERAND_GAMMA2 ? 1.0f : 0.0f;
-    for (size_t i = 0; i < n; i++)
-        problem_set(p, operand, i, offset + scale * normal(stream, i));
+    const bool positive = operand == NK_OPERAND_RSTD || operand == NK_OPERAND_RSTD2;
+    for (size_t i = 0; i < n; i++) {
+        const float z = normal(stream, i);
+        problem_set(p, operand, i, positive ? 0.5f + fabsf(z) : offset + scale * z);
+    }
 }
 
 problem *problem_new(int op, nk_dtype dtype, size_t rows, size_t hidden)
@@ -581,6 +589,44 @@ void problem_expect(problem *p)
         if (p->present & BIT(o))
             nk_operand_set(&args, o, p->in[o]);
     nk_reference(p->op, p->dtype, &args, p->expected);
+}
+
+/* Which operand of the forward op is the row that a statistic is of. */
+static int statistics_of(const problem *p, int statistic)
+{
+    const bool inner = problem_takes(p, NK_OPERAND_RSTD2) && statistic == NK_OPERAND_RSTD;
+    return inner || !p->in[NK_OPERAND_X] ? NK_OPERAND_RESIDUAL : NK_OPERAND_X;
+}
+
+static void true_statistic(problem *p, int statistic)
+{
+    const bool added = !problem_takes(p, NK_OPERAND_RSTD2) &&
+                       p->present & BIT(NK_OPERAND_RESIDUAL) && p->in[NK_OPERAND_X];
+    const bool layer = problem_takes(p, NK_OPERAND_MEAN);
+    const char *op = p->alpha != 0.0f  ? "deepnorm"
+                     : added           ? layer ? "add_layernorm" : "add_rmsnorm"
+                     : p->fraction > 0 ? "prmsnorm"
+                     : layer           ? "layernorm"
+                                       : "rmsnorm";
+    double *value = malloc(p->rows * sizeof(double));
+    nk_expected expected[NK_OPERANDS] = {{NULL, NULL}};
+    nk_args args;
+    set_scalars(p, &args);
+    nk_operand_set(&args, NK_OPERAND_X, p->in[statistics_of(p, statistic)]);
+    if (added)
+        nk_operand_set(&args, NK_OPERAND_RESIDUAL, p->in[NK_OPERAND_RESIDUAL]);
+    expected[statistic == NK_OPERAND_RSTD2 ? NK_OPERAND_RSTD : statistic].value = value;
+    nk_reference(nk_op_index(op), p->dtype, &args, expected);
+    for (size_t row = 0; row < p->rows; row++)
+        problem_set(p, statistic, row, (float)value[row]);
+    free(value);
+}
+
+void problem_true_statistics(problem *p)
+{
+    for (int o = 0; o < NK_OPERANDS; o++)
+        if (nk_operands[o].shape == NK_SHAPE_STATISTIC && p->in[o])
+            true_statistic(p, o);
 }
 
 void problem_set_flags(problem *p, uint32_t flags)
@@ -729,6 +775,23 @@ static bool is_overwritten(const problem *p, const layout *l, int operand, bool 
     return false;
 }
 
+static bool all_zero(const unsigned char *from, const unsigned char *to)
+{
+    while (from < to && *from == 0)
+        from++;
+    return from == to;
+}
+
+/* A row of an operand as it was placed. */
+static bool row_intact(const problem *p, const layout *l, int operand, size_t row,
+                       const unsigned char *from, const unsigned char *to)
+{
+    if (is_input(p, operand))
+        return !memcmp(from, input_row(p, l, operand, row), (size_t)(to - from));
+    return nk_operand_direction(p->op, operand) == NK_DIRECTION_ADD ? all_zero(from, to)
+                                                                    : poison_intact(from, to);
+}
+
 static bool operand_intact(const problem *p, const layout *l, int operand, bool outputs_written)
 {
     const place where = place_of(p, l, operand);
@@ -739,11 +802,7 @@ static bool operand_intact(const problem *p, const layout *l, int operand, bool 
         if (!poison_intact(from, start))
             return false;
         from = start + where.row_bytes;
-        if (overwritten)
-            continue;
-        if (is_input(p, operand)
-                ? memcmp(start, input_row(p, l, operand, row), where.row_bytes) != 0
-                : !poison_intact(start, from))
+        if (!overwritten && !row_intact(p, l, operand, row, start, from))
             return false;
     }
     return poison_intact(from, surroundings_end(&where, operand));
@@ -810,7 +869,7 @@ static size_t elements_a_row(const problem *p, int operand)
 
 static void check_operand(const problem *p, const result *r, int operand)
 {
-    const double limit = nk_error_bound(r->kernel->algorithm, p->hidden);
+    const double limit = nk_error_bound(p->op, r->kernel->algorithm, p->hidden);
     const nk_dtype dtype = stored_as(p, operand);
     const size_t n = nk_operand_elements(operand, r->rows, p->hidden);
     const size_t first = by_row(operand) ? r->first * elements_a_row(p, operand) : 0;
@@ -848,11 +907,29 @@ static size_t first_difference(const unsigned char *a, const unsigned char *b, s
     return n;
 }
 
+/* Sums of the same rows; of others they differ. */
+static void check_same_sums(const problem *p, const result *a, const result *b, int operand,
+                            const char *what)
+{
+    const size_t n = nk_operand_elements(operand, p->rows, p->hidden);
+    if (a->first != b->first || a->rows != b->rows)
+        return;
+    const size_t i = first_difference(a->out[operand], b->out[operand], n, NK_F32);
+    if (i < n)
+        report(b->kernel, p, "%s: %s[%zu] is %.9g, not %.9g", what, nk_operands[operand].name, i,
+               (double)nk_to_float(b->out[operand], i, NK_F32),
+               (double)nk_to_float(a->out[operand], i, NK_F32));
+}
+
 void check_same(const problem *p, const result *a, const result *b, const char *what)
 {
     for (int o = 0; o < NK_OPERANDS; o++) {
-        if (!a->out[o] || !b->out[o] || !by_row(o))
+        if (!a->out[o] || !b->out[o])
             continue;
+        if (!by_row(o)) {
+            check_same_sums(p, a, b, o, what);
+            continue;
+        }
         const size_t width = elements_a_row(p, o), bytes = element_bytes(p, o);
         const size_t first = a->first > b->first ? a->first : b->first;
         for (size_t row = first; row < a->first + a->rows && row < b->first + b->rows; row++) {

@@ -75,6 +75,10 @@ float problem_get(const problem *p, int operand, size_t i);
 void problem_set(problem *p, int operand, size_t i, float value);
 /* After gamma and beta were changed to or from float. */
 void problem_set_flags(problem *p, uint32_t flags);
+/* The operand that rows of odd kinds go into: x, or residual where the op takes no x. */
+int problem_main_input(const problem *p);
+/* Backward: statistics as the forward pass would have written them. */
+void problem_true_statistics(problem *p);
 /* A choice of optional operands, flags and scalars that the op takes. */
 void problem_vary(problem *p, uint64_t choice);
 

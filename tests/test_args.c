@@ -71,14 +71,15 @@ static void operands(const nk_kernel *k, const problem *p)
     }
 }
 
-/* The first operand that is out of the address space is x, in every op. */
+/* The first row operand is the first that is out of the address space. */
 static void sizes(const nk_kernel *k, const problem *p)
 {
+    const char *first = nk_operands[problem_main_input(p)].name;
     const size_t bad[] = {SIZE_MAX, SIZE_MAX / 2, SIZE_MAX / HIDDEN};
     for (size_t i = 0; i < COUNT(bad); i++) {
         nk_args args = sound(p);
         args.rows = bad[i];
-        check_refused(k, p, &args, "x", "with too many rows");
+        check_refused(k, p, &args, first, "with too many rows");
         args = sound(p);
         args.rows = 1;
         args.hidden = bad[i];
@@ -86,7 +87,7 @@ static void sizes(const nk_kernel *k, const problem *p)
             if (nk_operands[o].shape == NK_SHAPE_ROW)
                 nk_operand_set_ld(&args, o, 0);
         args.rows = HIDDEN + 1;
-        check_refused(k, p, &args, "x", "with too wide rows");
+        check_refused(k, p, &args, first, "with too wide rows");
     }
 }
 

@@ -17,7 +17,8 @@ static void make_hostile(problem *p, const row_kind *kind, enum carrier carrier)
     float *values = malloc(p->hidden * sizeof(float));
     kind->fill(values, p->hidden, kind->a, kind->b, mix(harness_seed(), p->hidden));
     for (size_t i = 0; i < p->hidden; i++) {
-        problem_set(p, NK_OPERAND_X, p->hidden + i, carrier == BY_RESIDUAL ? 0.0f : values[i]);
+        if (p->in[NK_OPERAND_X])
+            problem_set(p, NK_OPERAND_X, p->hidden + i, carrier == BY_RESIDUAL ? 0.0f : values[i]);
         if (p->in[NK_OPERAND_RESIDUAL])
             problem_set(p, NK_OPERAND_RESIDUAL, p->hidden + i, carrier == BY_X ? 0.0f : values[i]);
     }
@@ -39,6 +40,7 @@ static void rows_alone(const problem *p, const result *whole)
 static void hostile_kind(problem *p, const row_kind *kind, enum carrier carrier)
 {
     make_hostile(p, kind, carrier);
+    problem_true_statistics(p);
     problem_expect(p);
     for (const nk_kernel *k = kernel_next(p, NULL); k; k = kernel_next(p, k)) {
         result r;
@@ -58,12 +60,18 @@ static void hostile_rows(problem *p)
 {
     static const float epsilons[] = {1e-5f, 0.0f};
     const unsigned carriers = p->in[NK_OPERAND_RESIDUAL] ? CARRIERS : 1;
+    const uint32_t all = p->present;
+    const uint32_t inputs = BIT(NK_OPERAND_MEAN) | BIT(NK_OPERAND_RSTD) | BIT(NK_OPERAND_RSTD2) |
+                            BIT(NK_OPERAND_DH) | BIT(NK_OPERAND_RESIDUAL);
     const unsigned ways = carriers * (p->eps > 0 ? (unsigned)COUNT(epsilons) : 1);
     for (unsigned kind = 0; kind < row_kind_count; kind++)
         for (unsigned way = 0; way < ways; way++) {
             if (p->hidden > 1024 && way != kind % ways)
                 continue;
             const uint64_t random = mix(harness_seed(), p->hidden * 4096 + kind * 16 + way);
+            p->present = all;
+            if (nk_op_is_backward(p->op)) /* statistics, dh and residual given or not */
+                p->present &= ~(inputs & (uint32_t)(random >> 32)) | nk_ops[p->op].required;
             p->flags = 0;
             if (nk_ops[p->op].options & NK_TAKES_EPS) {
                 p->eps = epsilons[way / carriers];

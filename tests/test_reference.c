@@ -188,6 +188,157 @@ static void ops_by_hand(void **state)
     }
 }
 
+/* ---- Backward: the forward pass itself, differentiated -------------------------- */
+
+enum { FEW = 2, WIDTH = 12 };
+
+/* A forward call whose numbers are whole steps, so that sums of them are exact. */
+typedef struct forward {
+    int op;
+    float in[NK_OPERANDS][FEW * WIDTH];
+    nk_args args;
+} forward;
+
+static const float step = 0x1p-6f;
+
+static forward forward_new(int op, const nk_args *options)
+{
+    forward f = {.op = op, .args = *options};
+    for (int o = 0; o < NK_OPERANDS; o++)
+        for (size_t i = 0; i < FEW * WIDTH; i++)
+            f.in[o][i] = step * (float)((int)(mix((uint64_t)o, i) % 256) - 100);
+    return f;
+}
+
+static bool takes(int op, int operand)
+{
+    return ((nk_ops[op].required | nk_ops[op].optional) & BIT(operand)) != 0;
+}
+
+/* The sum of y * dy and h * dh; h, if wanted, also as floats. */
+static double loss(forward *f, float *h)
+{
+    static const int outputs[] = {NK_OPERAND_Y, NK_OPERAND_H};
+    double value[2][FEW * WIDTH], total = 0;
+    nk_expected expected[NK_OPERANDS] = {{NULL, NULL}};
+    for (size_t j = 0; j < 2; j++)
+        if (takes(f->op, outputs[j]))
+            expected[outputs[j]].value = value[j];
+    for (int o = 0; o < NK_OPERANDS; o++)
+        if (takes(f->op, o) && nk_operand_direction(f->op, o) == NK_DIRECTION_IN)
+            nk_operand_set(&f->args, o, f->in[o]);
+    nk_reference(f->op, NK_F32, &f->args, expected);
+    for (size_t j = 0; j < 2; j++)
+        for (size_t i = 0; i < FEW * WIDTH && takes(f->op, outputs[j]); i++)
+            total += value[j][i] *
+                     (double)f->in[outputs[j] == NK_OPERAND_Y ? NK_OPERAND_DY : NK_OPERAND_DH][i];
+    for (size_t i = 0; h && takes(f->op, NK_OPERAND_H) && i < FEW * WIDTH; i++)
+        h[i] = (float)value[1][i];
+    return total;
+}
+
+static double central(forward *f, float *at, float by)
+{
+    const float value = *at;
+    *at = value + by;
+    const double above = loss(f, NULL);
+    *at = value - by;
+    const double below = loss(f, NULL);
+    *at = value;
+    return (above - below) / (2 * (double)by);
+}
+
+/* Richardson's extrapolation of central differences, twice. */
+static double slope(forward *f, float *at)
+{
+    const double one = central(f, at, step), half = central(f, at, step / 2),
+                 quarter = central(f, at, step / 4);
+    const double better = (4 * half - one) / 3, best = (4 * quarter - half) / 3;
+    return (16 * best - better) / 15;
+}
+
+/* Which number of the forward call a gradient is of. */
+static float *variable(forward *f, int gradient, size_t i)
+{
+    switch (gradient) {
+    case NK_OPERAND_DX:
+        return &f->in[NK_OPERAND_X][i];
+    case NK_OPERAND_DRESIDUAL:
+        return &f->in[NK_OPERAND_RESIDUAL][i];
+    case NK_OPERAND_DGAMMA:
+        return &f->in[NK_OPERAND_GAMMA][i];
+    case NK_OPERAND_DGAMMA2:
+        return &f->in[NK_OPERAND_GAMMA2][i];
+    case NK_OPERAND_DBETA:
+        return &f->in[NK_OPERAND_BETA][i];
+    case NK_OPERAND_DALPHA:
+        return &f->args.alpha;
+    default:
+        return NULL;
+    }
+}
+
+static void check_gradient(forward *f, int backward, int operand, const double *value)
+{
+    const size_t n = nk_operand_elements(operand, FEW, WIDTH);
+    for (size_t i = 0; i < n; i++) {
+        const double expected = slope(f, variable(f, operand, i));
+        /* a Sandwich rounds its inner norm to float, which differences see */
+        if (!(fabs(value[i] - expected) <= 2e-4 * (1 + fabs(expected))))
+            fail_msg("%s eps %g flags %u: %s[%zu] is %.9g, by differences %.9g",
+                     nk_ops[backward].name, (double)f->args.eps, f->args.flags,
+                     nk_operands[operand].name, i, value[i], expected);
+    }
+}
+
+static void differentiate(int backward, const nk_args *options)
+{
+    char name[64];
+    snprintf(name, sizeof(name), "%.*s", (int)strlen(nk_ops[backward].name) - 4,
+             nk_ops[backward].name);
+    forward f = forward_new(nk_op_index(name), options);
+    float h[FEW * WIDTH];
+    loss(&f, h);
+    static double value[NK_OPERANDS][FEW * WIDTH];
+    nk_expected expected[NK_OPERANDS] = {{NULL, NULL}};
+    nk_args args = *options;
+    for (int o = 0; o < NK_OPERANDS; o++) {
+        if (!takes(backward, o) || nk_operands[o].shape == NK_SHAPE_STATISTIC)
+            continue;
+        if (nk_operand_direction(backward, o) == NK_DIRECTION_IN)
+            nk_operand_set(&args, o, f.in[o]);
+        else
+            expected[o].value = value[o];
+    }
+    if (takes(backward, NK_OPERAND_GAMMA2)) /* which takes h for x */
+        args.x = h;
+    nk_reference(backward, NK_F32, &args, expected);
+    for (int o = 0; o < NK_OPERANDS; o++)
+        if (expected[o].value)
+            check_gradient(&f, backward, o, value[o]);
+}
+
+static void gradients_are_the_forward_passes_slopes(void **state)
+{
+    (void)state;
+    static const uint32_t flags[] = {0, NK_EPS_OUTSIDE, NK_UNBIASED, NK_EPS_OUTSIDE | NK_UNBIASED};
+    size_t checked = 0;
+    for (int op = 0; op < NK_OPS; op++)
+        for (size_t i = 0; i < COUNT(flags) && nk_op_is_backward(op); i++) {
+            const uint32_t options = nk_ops[op].options;
+            nk_args args = {.size = sizeof(args), .rows = FEW, .hidden = WIDTH};
+            args.eps = options & NK_TAKES_EPS ? 0.25f : 0;
+            args.gamma_offset = options & NK_TAKES_OFFSET && i % 2 ? 1 : 0;
+            args.alpha = options & NK_TAKES_ALPHA ? 0.75f : 0;
+            args.fraction = options & NK_TAKES_FRACTION ? 0.25f : 0;
+            args.flags = flags[i] & ((options & NK_TAKES_EPS ? NK_EPS_OUTSIDE : 0) |
+                                     (options & NK_TAKES_UNBIASED ? NK_UNBIASED : 0));
+            differentiate(op, &args);
+            checked++;
+        }
+    assert_int_equal(checked, 9 * COUNT(flags));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -197,6 +348,7 @@ int main(void)
         cmocka_unit_test(doubles_are_not_rounded_twice),
         cmocka_unit_test(errors_are_measured_in_units_of_the_scale),
         cmocka_unit_test(ops_by_hand),
+        cmocka_unit_test(gradients_are_the_forward_passes_slopes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

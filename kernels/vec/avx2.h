@@ -70,6 +70,13 @@ NK_INLINE vec vec_power_of_two(vec n)
                  _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(shifted.b), 23))};
 }
 
+NK_INLINE vec vec_finite(vec v)
+{
+    const vec zero_or_nan = vec_sub(v, v);
+    return (vec){_mm256_and_ps(v.a, _mm256_cmp_ps(zero_or_nan.a, zero_or_nan.a, _CMP_ORD_Q)),
+                 _mm256_and_ps(v.b, _mm256_cmp_ps(zero_or_nan.b, zero_or_nan.b, _CMP_ORD_Q))};
+}
+
 NK_INLINE vec vec_tanh(vec v)
 {
     return (vec){Sleef_tanhf8_u35avx2(v.a), Sleef_tanhf8_u35avx2(v.b)};
@@ -242,6 +249,22 @@ NK_INLINE void vec_store_n(void *p, size_t i, size_t n, vec v, nk_dtype dtype)
     _mm256_maskstore_ps(f, first_lanes(n < 8 ? n : 8), v.a);
     if (n > 8)
         _mm256_maskstore_ps(f + 8, first_lanes(n - 8), v.b);
+}
+
+NK_INLINE vec join_even_odd(vec v)
+{
+    const __m256 low = _mm256_unpacklo_ps(v.a, v.b), high = _mm256_unpackhi_ps(v.a, v.b);
+    return (vec){_mm256_permute2f128_ps(low, high, 0x20), _mm256_permute2f128_ps(low, high, 0x31)};
+}
+
+NK_INLINE void vec_store_f32(float *p, size_t i, vec v, nk_dtype dtype)
+{
+    vec_store(p, i, dtype == NK_BF16 ? join_even_odd(v) : v, NK_F32);
+}
+
+NK_INLINE void vec_store_f32_n(float *p, size_t i, size_t n, vec v, nk_dtype dtype)
+{
+    vec_store_n(p, i, n, dtype == NK_BF16 ? join_even_odd(v) : v, NK_F32);
 }
 
 NK_INLINE void vec_stream(void *p, size_t i, vec v, nk_dtype dtype)

@@ -70,6 +70,13 @@ NK_INLINE vec vec_power_of_two(vec n)
                  _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(shifted.b), 23))};
 }
 
+NK_INLINE vec vec_finite(vec v)
+{
+    const vec d = vec_sub(v, v); /* 0 or NaN */
+    return (vec){_mm512_maskz_mov_ps(_mm512_cmp_ps_mask(d.a, d.a, _CMP_ORD_Q), v.a),
+                 _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(d.b, d.b, _CMP_ORD_Q), v.b)};
+}
+
 NK_INLINE vec vec_tanh(vec v)
 {
     return (vec){Sleef_tanhf16_u35avx512f(v.a), Sleef_tanhf16_u35avx512f(v.b)};
@@ -234,6 +241,23 @@ NK_INLINE void vec_store_n(void *p, size_t i, size_t n, vec v, nk_dtype dtype)
     float *f = (float *)p + i;
     _mm512_mask_storeu_ps(f, (__mmask16)mask, v.a);
     _mm512_mask_storeu_ps(f + 16, (__mmask16)(mask >> 16), v.b);
+}
+
+NK_INLINE vec join_even_odd(vec v)
+{
+    const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    const __m512i high = _mm512_add_epi32(low, _mm512_set1_epi32(8));
+    return (vec){_mm512_permutex2var_ps(v.a, low, v.b), _mm512_permutex2var_ps(v.a, high, v.b)};
+}
+
+NK_INLINE void vec_store_f32(float *p, size_t i, vec v, nk_dtype dtype)
+{
+    vec_store(p, i, dtype == NK_BF16 ? join_even_odd(v) : v, NK_F32);
+}
+
+NK_INLINE void vec_store_f32_n(float *p, size_t i, size_t n, vec v, nk_dtype dtype)
+{
+    vec_store_n(p, i, n, dtype == NK_BF16 ? join_even_odd(v) : v, NK_F32);
 }
 
 NK_INLINE void vec_stream(void *p, size_t i, vec v, nk_dtype dtype)

@@ -68,6 +68,13 @@ NK_INLINE vec vec_power_of_two(vec n)
                  vreinterpretq_f32_u32(vshlq_n_u32(vreinterpretq_u32_f32(shifted.b), 23))};
 }
 
+NK_INLINE vec vec_finite(vec v)
+{
+    const vec d = vec_sub(v, v); /* 0 or NaN */
+    return (vec){vreinterpretq_f32_u32(vandq_u32(vreinterpretq_u32_f32(v.a), vceqq_f32(d.a, d.a))),
+                 vreinterpretq_f32_u32(vandq_u32(vreinterpretq_u32_f32(v.b), vceqq_f32(d.b, d.b)))};
+}
+
 NK_INLINE vec vec_tanh(vec v)
 {
     return (vec){Sleef_tanhf4_u35advsimd(v.a), Sleef_tanhf4_u35advsimd(v.b)};
@@ -224,6 +231,21 @@ NK_INLINE void vec_store_n(void *p, size_t i, size_t n, vec v, nk_dtype dtype)
 }
 
 /* STNP is a hint that has no intrinsic: plain stores. */
+NK_INLINE vec join_even_odd(vec v)
+{
+    return (vec){vzip1q_f32(v.a, v.b), vzip2q_f32(v.a, v.b)};
+}
+
+NK_INLINE void vec_store_f32(float *p, size_t i, vec v, nk_dtype dtype)
+{
+    vec_store(p, i, dtype == NK_BF16 ? join_even_odd(v) : v, NK_F32);
+}
+
+NK_INLINE void vec_store_f32_n(float *p, size_t i, size_t n, vec v, nk_dtype dtype)
+{
+    vec_store_n(p, i, n, dtype == NK_BF16 ? join_even_odd(v) : v, NK_F32);
+}
+
 NK_INLINE void vec_stream(void *p, size_t i, vec v, nk_dtype dtype)
 {
     vec_store(p, i, v, dtype);

@@ -85,6 +85,11 @@ NK_INLINE vec vec_power_of_two(vec n)
     return (vec){power_of_two_1(n.a), power_of_two_1(n.b)};
 }
 
+NK_INLINE vec vec_finite(vec v)
+{
+    return (vec){v.a - v.a == 0 ? v.a : 0, v.b - v.b == 0 ? v.b : 0};
+}
+
 NK_INLINE vec vec_tanh(vec v)
 {
     return (vec){Sleef_tanhf_u35(v.a), Sleef_tanhf_u35(v.b)};
@@ -212,6 +217,18 @@ NK_INLINE void vec_store_n(void *p, size_t i, size_t n, vec v, nk_dtype dtype)
 {
     if (n > 0)
         store_1(p, i, v.a, dtype);
+}
+
+NK_INLINE void vec_store_f32(float *p, size_t i, vec v, nk_dtype dtype)
+{
+    (void)dtype;
+    vec_store(p, i, v, NK_F32);
+}
+
+NK_INLINE void vec_store_f32_n(float *p, size_t i, size_t n, vec v, nk_dtype dtype)
+{
+    (void)dtype;
+    vec_store_n(p, i, n, v, NK_F32);
 }
 
 /* The baseline's non-temporal stores are vector ones; scalar has none. */

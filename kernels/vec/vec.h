@@ -9,6 +9,7 @@
  *   vec vec_fma(a, b, c)       a * b + c, in one rounding where the ISA can
  *   vec vec_fma_once(a, b, c)  a * b + c, in one rounding on every ISA
  *   vec vec_div(a, b)
+ *   vec vec_finite(v)          v, and 0 where it is NaN or infinite
  *   vec vec_clamp(v, bound)    into -bound .. bound; a NaN stays
  *   vec vec_power_of_two(n)    2^n of integers -126 .. 127; a NaN gives anything
  *   vec vec_tanh(v)            SLEEF's, within 3.5 ulp
@@ -20,6 +21,8 @@
  *   vec vec_load_as_n(p, i, n, from, dtype)
  *   void vec_store(p, i, v, dtype), vec_store_n(p, i, n, v, dtype)
  *   vec vec_store_round(p, i, v, dtype)   rounds, stores, returns what it stored
+ *   void vec_store_f32(p, i, v, dtype)  lanes in dtype's order, to floats
+ *   void vec_store_f32_n(p, i, n, v, dtype)
  *   void vec_stream(p, i, v, dtype)     non-temporal; 64-byte aligned address
  *   void vec_fence(void)                after the last vec_stream
  *

@@ -1,0 +1,6 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The gradients of Pre-Norm. */
+#define OP_NORM NORM_RMS
+#define OP_JOIN JOIN_ADD
+#define OP_GRADIENT GRADIENT_DY
+#include "norm_bwd.h"
