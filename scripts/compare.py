@@ -14,18 +14,15 @@ more than what it can find.
 """
 import argparse
 import collections
-import csv
-import json
 import math
-import os
 import sys
 
 import numpy as np
 from scipy import stats
 
-KEY = ("provider", "kernel", "algorithm", "dtype", "param_dtype", "isa", "rows", "hidden",
-       "threads", "level", "mode")
-NEEDED = KEY + ("run_id", "machine", "commit", "compiler", "process", "time_ns", "pair", "status")
+from reporting import reader
+from reporting.reader import KEY, InputError
+
 CONFIDENCE = 0.95  # of a whole comparison, not of each row
 SIGNIFICANCE = 0.01  # of a change point
 PERMUTATIONS = 999
@@ -33,138 +30,49 @@ SEGMENT = 2  # runs on either side of a change point, at the least
 SERIES = 8  # runs from which on a permutation test can reach SIGNIFICANCE
 
 
-class InputError(Exception):
-    """Says file, line and column where there are any."""
-
-
 # ---- Files -----------------------------------------------------------------
 
-class Result:
-    """One CSV: observations by row key and process."""
+class Compared:
+    """The observations of one file that are compared, by row key and process."""
 
-    def __init__(self, path):
-        self.path = path
-        self.machine = self.commit = self.compiler = self.run_id = None
+    def __init__(self, result):
+        self.path, self.machine = result.path, result.machine
+        self.commit, self.compiler = result.commit, result.compiler
         self.times = {}  # key -> {process: [time_ns]}
-        self.failed = {}  # key -> status
-        self.copy = {}  # (process, pair, shape) -> time_ns of the copy
+        self.failed = {reader.key_of(row): row.status for row in result.rows if row.status != "ok"}
+
+    def add(self, row, value):
+        times = self.times.setdefault(reader.key_of(row), collections.defaultdict(list))
+        times[row.process].append(value)
 
 
-def number(path, line, header, fields, name, positive=True):
-    """A finite number, above 0 or from 0 on."""
-    column = header.index(name)
-    text = fields[column]
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value) or value < 0 or (positive and value == 0):
-        what = "above 0" if positive else "from 0 on"
-        raise InputError(f"{path}:{line}: column {column + 1} ({name}): "
-                         f"'{text}' is no number {what}")
-    return value
+def ratios_to_copy(result, compared):
+    """Each interleaved observation over that of the copy of the same pair."""
+    for group in result.groups():
+        copies = [row for row in group if row.kernel == "copy"]
+        for row in group:
+            if copies and row.kernel != "copy":
+                compared.add(row, row.time_ns / copies[-1].time_ns)
+    if not compared.times:
+        raise InputError(f"{result.path}: no observation is paired with a copy")
 
 
-def records(path):
-    """Line number and fields of each record, the header first."""
-    try:
-        with open(path, newline="", encoding="utf-8") as file:
-            text = file.read()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot read {path}: {error}") from error
-    if not text:
-        raise InputError(f"{path}:1: the file is empty")
-    reader = csv.reader(text.splitlines(keepends=True), strict=True)
-    line = 1
-    try:
-        for fields in reader:
-            yield line, fields
-            line = reader.line_num + 1
-    except csv.Error as error:
-        raise InputError(f"{path}:{line}: {error}") from error
-    if not text.endswith("\n"):
-        raise InputError(f"{path}:{line - 1}: the line has no end: the file was cut off")
+def times(result, compared):
+    """Those of the kernel alone where there are such, else the paired ones."""
+    good = [row for row in result.rows if row.status == "ok"]
+    alone = {reader.key_of(row) for row in good if row.pair is None}
+    for row in good:
+        if row.pair is None or (row.kernel != "copy" and reader.key_of(row) not in alone):
+            compared.add(row, row.time_ns)
 
 
-def shape_of(row):
-    return tuple(row[name] for name in ("dtype", "rows", "hidden", "level", "mode"))
-
-
-def add(result, line, header, fields, against_copy):
-    row = dict(zip(header, fields))
-    key = tuple(row[name] for name in KEY)
-    for name in ("rows", "hidden"):
-        number(result.path, line, header, fields, name)
-    process = number(result.path, line, header, fields, "process", positive=False)
-    for name in ("machine", "commit", "compiler", "run_id"):
-        if getattr(result, name) not in (None, row[name]):
-            raise InputError(f"{result.path}:{line}: column {header.index(name) + 1} ({name}): "
-                             f"'{row[name]}', the lines before have '{getattr(result, name)}'")
-        setattr(result, name, row[name])
-    if row["status"] != "ok":
-        result.failed[key] = row["status"]
-        return
-    time = number(result.path, line, header, fields, "time_ns")
-    paired = row["pair"] != ""
-    place = (process, row["pair"], row.get("repetition"), shape_of(row))
-    if row["kernel"] == "copy" and paired:
-        result.copy[place] = time
-        return
-    result.times.setdefault((key, paired), []).append((process, place, time))
-
-
-def settle(result, against_copy):
-    """Of each row the paired observations, divided by the copy's of the same
-    pair, or those of the kernel alone where there are such."""
-    times, result.times = result.times, {}
-    for (key, paired), observations in times.items():
-        if against_copy:
-            values = [(process, time / result.copy[place])
-                      for process, place, time in observations if place in result.copy]
-        elif paired and (key, False) in times:
-            continue
-        else:
-            values = [(process, time) for process, _, time in observations]
-        for process, value in values:
-            result.times.setdefault(key, collections.defaultdict(list))[process].append(value)
-
-
-def read_result(path, against_copy):
-    result = Result(path)
-    lines = records(path)
-    _, header = next(lines)
-    for name in NEEDED:
-        if name not in header:
-            raise InputError(f"{path}:1: there is no column '{name}'")
-    for line, fields in lines:
-        if len(fields) != len(header):
-            raise InputError(f"{path}:{line}: {len(fields)} fields, the header has {len(header)}")
-        add(result, line, header, fields, against_copy)
-    if result.run_id is None:
-        raise InputError(f"{path}:2: a header and no rows")
-    settle(result, against_copy)
-    if not result.times and against_copy:
-        raise InputError(f"{path}: no observation is paired with a copy")
-    return result
-
-
-def check_machine_file(result, allow_incomplete):
-    """A result without its machine file, or an interrupted one, is none."""
-    path = os.path.splitext(result.path)[0] + ".json"
-    try:
-        with open(path, encoding="utf-8") as file:
-            machine = json.load(file)
-        complete = machine["complete"]
-        if machine["run_id"] != result.run_id:
-            raise InputError(f"{path}: is of another run than {result.path}")
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        if allow_incomplete and isinstance(error, OSError):
-            return
-        raise InputError(f"{path}: is no machine file ({error}): {result.path} is no result "
-                         "without one; --allow-incomplete takes it all the same") from error
-    if complete is not True and not allow_incomplete:
-        raise InputError(f"{path}: says that the run is incomplete; --allow-incomplete takes it "
-                         "all the same")
+def read(path, options):
+    result = reader.read(path, options.allow_incomplete)
+    for note in result.notes:
+        print(f"compare.py: {note}", file=sys.stderr)
+    compared = Compared(result)
+    (ratios_to_copy if options.against_copy else times)(result, compared)
+    return compared
 
 
 def check_machines(results, allow_machines):
@@ -395,13 +303,13 @@ def parse_arguments():
 def main():
     options = parse_arguments()
     try:
-        results = [read_result(path, options.against_copy) for path in options.files]
-        for result in results:
-            check_machine_file(result, options.allow_incomplete)
+        results = [read(path, options) for path in options.files]
         check_machines(results, options.allow_machines)
         changes = compare(results[0], results[-1])
     except InputError as error:
-        print(f"compare.py: {error}", file=sys.stderr)
+        told = "; --allow-incomplete takes it all the same"
+        print(f"compare.py: {error}{told if isinstance(error, reader.Incomplete) else ''}",
+              file=sys.stderr)
         return 2
     for what in ("commit", "compiler", "machine"):
         old, new = getattr(results[0], what), getattr(results[-1], what)

@@ -4,12 +4,12 @@
 
 import argparse
 import collections
-import csv
-import json
-import math
 import os
 import statistics
 import sys
+
+from reporting import reader
+from reporting.reader import InputError
 
 LEVELS = ("L1", "L2", "L3", "memory", "")
 HEAD = """# What fusion saves
@@ -26,64 +26,36 @@ Made by `scripts/fusion.py` from {csv}: commit {commit}, {compiler}, {cpu}
 Section = collections.namedtuple("Section", "provider kernel mode")
 Place = collections.namedtuple("Place", "section dtype isa hidden level rows")
 
-
-class InputError(Exception):
-    """What is wrong with which file, and what to do about it."""
+REMEDY = "measure again by `normbench run --unfused --out FILE.csv`"
 
 
-def read_machine(path, remedy):
-    """The machine file beside the CSV, of a whole run with --unfused."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            machine = json.load(file)
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: {error}; a CSV is no result without its machine file: {remedy}")
-    if not isinstance(machine, dict) or not isinstance(machine.get("cells"), list):
-        raise InputError(f"{path}: no machine file of normbench: {remedy}")
-    if machine.get("complete") is not True:
-        raise InputError(f"{path}: the run is incomplete: {remedy}")
+def read_result(path):
+    """A whole run with --unfused."""
+    result = reader.read(path)
+    machine = result.machine_file
+    if not isinstance(machine.get("cells"), list):
+        raise InputError(f"{reader.machine_path(path)}: no machine file of normbench")
     if "--unfused" not in machine.get("arguments", []):
-        raise InputError(f"{path}: the run was made without --unfused: {remedy}")
-    return machine
+        raise InputError(f"{reader.machine_path(path)}: the run was made without --unfused")
+    return result
 
 
-def positive(text, where, remedy):
-    """A time; what is none is an error of the file."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 < value < math.inf:
-        raise InputError(f"{where}, column time_ns: '{text}' is no time: {remedy}")
-    return value
-
-
-def read_pairs(path, run_id, remedy):
-    """{place: {pair: {algorithm: time}}} of the rows that were interleaved, and the last row."""
-    places, row = {}, None
-    with open(path, newline="", encoding="utf-8") as file:
-        reader = csv.DictReader(file, strict=True)
-        for row in reader:
-            where = f"{path}, line {reader.line_num}"
-            try:
-                if row["run_id"] != run_id:
-                    raise InputError(f"{where}: not of the run of the machine file: {remedy}")
-                if row["kernel"] == "copy" or row["algorithm"] not in ("default", "unfused"):
-                    continue
-                if row["status"] != "ok":
-                    raise InputError(f"{where}: {row['kernel']}, {row['algorithm']}: "
-                                     f"{row['status']}: mend it, then {remedy}")
-                if not row["pair"]:
-                    continue
-                section = Section(row["provider"], row["kernel"], row["mode"])
-                place = Place(section, row["dtype"], row["isa"], int(row["hidden"]),
-                              row["level"], int(row["rows"]))
-                pair = (row["process"], row["repetition"], row["pair"])
-                times = places.setdefault(place, {}).setdefault(pair, {})
-                times[row["algorithm"]] = positive(row["time_ns"], where, remedy)
-            except (KeyError, TypeError, ValueError) as error:
-                raise InputError(f"{where}: not a row of normbench ({error}): {remedy}")
-    return places, row
+def find_pairs(result):
+    """{place: {pair: {algorithm: time}}} of the rows that were interleaved."""
+    places = {}
+    for row in result.rows:
+        if row.kernel == "copy" or row.algorithm not in ("default", "unfused"):
+            continue
+        if row.status != "ok":
+            raise InputError(f"{result.path}:{row.line}: {row.kernel}, {row.algorithm}: "
+                             f"{row.status}: mend it")
+        if row.pair is None:
+            continue
+        section = Section(row.provider, row.kernel, row.mode)
+        place = Place(section, row.dtype, row.isa, row.hidden, row.level, row.rows)
+        pair = (row.process, row.repetition, row.pair)
+        places.setdefault(place, {}).setdefault(pair, {})[row.algorithm] = row.time_ns
+    return places
 
 
 def cell_name(place, algorithm):
@@ -92,7 +64,7 @@ def cell_name(place, algorithm):
             f"/isa:{place.isa}/rows:{place.rows}/hidden:{place.hidden}")
 
 
-def find_savings(path, places, cells, remedy):
+def find_savings(path, places, cells):
     """{place: [saving of each pair]}, and {kernel: why it has none}."""
     chains = {c["name"]: c.get("skipped") for c in cells if "/algorithm:unfused/" in c["name"]}
     savings, left_out, seen = {}, {}, set()
@@ -107,12 +79,12 @@ def find_savings(path, places, cells, remedy):
         for pair, times in pairs.items():
             for algorithm in {"default", "unfused"} - set(times):
                 raise InputError(f"{path}: {cell_name(place, algorithm)} has no row in repetition "
-                                 f"{pair[1]}: {remedy}")
+                                 f"{pair[1]}")
         savings[place] = [1 - t["default"] / t["unfused"] for t in pairs.values()]
     for name in sorted(set(chains) - seen):
-        raise InputError(f"{path}: {name} has no row: {remedy}")
+        raise InputError(f"{path}: {name} has no row")
     if not savings:
-        raise InputError(f"{path}: no fused kernel was timed: {remedy}")
+        raise InputError(f"{path}: no fused kernel was timed")
     return savings, left_out
 
 
@@ -149,19 +121,14 @@ def section_lines(section, savings):
 
 def report(path, out):
     """The whole text."""
-    json_path = (path[:-4] if path.endswith(".csv") else path) + ".json"
-    remedy = "measure again by `normbench run --unfused --out FILE.csv`"
-    machine = read_machine(json_path, remedy)
-    places, row = read_pairs(path, machine.get("run_id"), remedy)
-    if not row:
-        raise InputError(f"{path}: there are no rows: {remedy}")
-    savings, left_out = find_savings(path, places, machine["cells"], remedy)
+    result = read_result(path)
+    savings, left_out = find_savings(path, find_pairs(result), result.machine_file["cells"])
     counts = sorted({len(values) for values in savings.values()})
     name = os.path.relpath(path, os.path.dirname(out) or ".") if out else path
     lines = [HEAD.format(pairs=" to ".join(str(n) for n in dict.fromkeys((counts[0], counts[-1]))),
-                         csv=f"[{name}]({name})", commit=row["commit"],
-                         compiler=row["compiler"], cpu=row["cpu"] or "CPU unknown",
-                         machine=row["machine"], started=row["started_utc"])]
+                         csv=f"[{name}]({name})", commit=result.commit,
+                         compiler=result.compiler, cpu=result.cpu or "CPU unknown",
+                         machine=result.machine, started=result.started_utc)]
     for kernel in sorted(left_out):
         lines.append(f"\n{kernel} has no chain: {left_out[kernel]}.")
     for section in sorted({place.section for place in savings}):
@@ -182,7 +149,10 @@ def main():
                 file.write(text)
         else:
             sys.stdout.write(text)
-    except (InputError, OSError, UnicodeDecodeError, csv.Error) as error:
+    except InputError as error:
+        print(f"scripts/fusion.py: {error}: {REMEDY}", file=sys.stderr)
+        return 2
+    except OSError as error:
         print(f"scripts/fusion.py: {error}", file=sys.stderr)
         return 2
     return 0

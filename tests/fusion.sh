@@ -113,14 +113,14 @@ broken lost 'algorithm:unfused/dtype:f32/isa:avx2/rows:4/hidden:64 has no row in
 broken half 'algorithm:default/dtype:f32/isa:avx2/rows:4/hidden:64 has no row in repetition 0' 2d
 broken cell 'rows:4/hidden:64 has no row' '2,$c\
 1,"id","then","m","c","abc123","cc","normkernels","rmsnorm","default","f32","f32","avx2",4,64,1,"L2","hot",9,0,0,1,1,1,1,0,0,0,"ok"'
-broken empty 'there are no rows' '2,$d'
+broken empty 'a header and no rows' '2,$d'
 broken incomplete 'is incomplete' '' s/true/false/
 broken without 'made without --unfused' '' s/--unfused/--seed=1/
-broken other 'not of the run' '' s/id/ie/
+broken other 'of another run' '' 's/"id"/"ie"/'
 broken failed 'y is wrong' '3s/"ok"/"y is wrong"/'
-broken shape 'not a row of normbench' '3s/,64,/,x,/'
+broken shape ":3: column 15 (hidden): 'x'" '3s/,64,/,x,/'
 for time in '' 0 -1 nan inf abc; do
-    broken time "line 2, column time_ns: '$time' is no time" "2s/,75,/,$time,/"
+    broken time ":2: column 23 (time_ns): '$time' is no number" "2s/,75,/,$time,/"
 done
 rm "$work/known.json"
 expect 2 'known.json' "$script" "$work/known.csv"

@@ -2,9 +2,7 @@
 """scripts/compare.py on results that are made up: what is slower, missing, new,
 creeping, broken, or cannot be compared."""
 import contextlib
-import csv
 import io
-import json
 import os
 import random
 import sys
@@ -12,13 +10,10 @@ import tempfile
 import unittest
 from unittest import mock
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), os.pardir, "scripts"))
-sys.dont_write_bytecode = True
-import compare  # noqa: E402
+import made_results
+from made_results import HEADER
+import compare
 
-HEADER = ("schema,run_id,started_utc,machine,cpu,commit,compiler,provider,kernel,algorithm,dtype,"
-          "param_dtype,isa,rows,hidden,threads,level,mode,working_set_bytes,process,repetition,"
-          "iterations,time_ns,bytes,flops,pair,slot,error_ulp,status").split(",")
 SEED = 20
 
 
@@ -30,26 +25,15 @@ class Compare(unittest.TestCase):
         self.runs = 0
 
     def observation(self, kernel, time, repetition, **other):
-        row = dict.fromkeys(HEADER, "")
-        row.update(schema=1, machine="aaaaaaaa", cpu="x", commit=f"c{self.runs}", compiler="gcc",
-                   provider="normkernels", kernel=kernel, algorithm="default", dtype="f32",
-                   param_dtype="f32", isa="avx2", rows=32, hidden=768, threads=1, level="L2",
-                   mode="hot", process=0, repetition=repetition, time_ns=time, status="ok",
-                   run_id=f"run{self.runs}")
-        row.update(other)
-        return row
+        return made_results.observation(kernel, time, **{
+            "repetition": repetition, "commit": f"c{self.runs}", "run_id": f"run{self.runs}",
+            **other})
 
     def store(self, rows, complete=True):
         """A CSV and its machine file; returns the path."""
         path = os.path.join(self.folder.name, f"{self.runs}.csv")
-        with open(path, "w", newline="") as file:
-            writer = csv.DictWriter(file, HEADER)
-            writer.writeheader()
-            writer.writerows(rows)
-        with open(path[:-3] + "json", "w") as file:
-            json.dump({"complete": complete, "run_id": f"run{self.runs}"}, file)
         self.runs += 1
-        return path
+        return made_results.store(path, rows, complete=complete)
 
     def run_of(self, factor=1.0, noise=0.001, kernels=("rmsnorm", "layernorm", "copy2"),
                repetitions=12, slow="rmsnorm", **other):
