@@ -1,19 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `claim` measures, and the answer that it makes of it. */
+/* What `claim` measures, and the answers that it makes of it. */
 #ifndef NB_CLAIM_H
 #define NB_CLAIM_H
 
 #include "copy.h"
 #include "machine.h"
+#include "models.h"
 #include "shapes.h"
+#include "table.h"
 #include "worker.h"
 
 typedef struct claim_options {
     nb_options filters;
     char *out;
-    bool force, quick;
+    bool force, quick, axes, exhaustive;
     size_t processes;
 } claim_options;
+
+/* A LayerNorm and the RMSNorm that would take its place; for a training step their
+ * gradients too, else NULL. */
+typedef struct claim_pair {
+    const char *layer, *rms;
+    const char *layer_bwd, *rms_bwd;
+} claim_pair;
+enum { CLAIM_PLAIN, CLAIM_FUSED, CLAIM_PAIRS };
+extern const claim_pair nb_claim_pairs[CLAIM_PAIRS];
 
 /* The places of the participants; the rivals, other algorithms of LayerNorm,
  * come after them. */
@@ -26,30 +37,81 @@ typedef struct claim_cell {
     nb_job_result *results; /* [processes], those with status NB_OK first */
     size_t done;
     bool failed;
+    const nb_model *model; /* whose answer it is a part of; NULL: none's */
 } claim_cell;
+
+/* A line of the table of axes: a value of an axis, and its cell. */
+typedef struct claim_line {
+    const char *axis;
+    char *value;
+    size_t cell;
+} claim_line;
 
 typedef struct claim {
     claim_options options;
     nb_topology topology;
     nb_providers providers;
-    nb_variants variants;
+    nb_variants variants; /* those that cells may be made of */
     nb_copies copies;
     nb_shapes *shapes; /* [shape_lists] */
     size_t shape_lists;
     claim_cell *cells;
     size_t count;
+    claim_line *lines; /* of --axes */
+    size_t line_count;
     nb_record record;
 } claim;
 
-/* The cells that the options ask for. NB_OK, or a status after a message. */
+/* ---- Cells: NB_OK, or a status after a message ---------------------------- */
+
+/* The cells that the options ask for: the sweep, the axes, or those of models. */
 int nb_claim_cells(claim *c);
+int nb_claim_axes_cells(claim *c);
+int nb_claim_model_cells(claim *c);
+
+/* Adds a cell for each shape; none where the provider lacks a kernel. */
+typedef struct claim_request {
+    const claim_pair *pair;
+    const nb_variant *rms;
+    nb_names algorithms; /* of LayerNorm: the verdict is about the first; empty: the usual */
+    const nb_options *shapes;
+} claim_request;
+int nb_claim_add(claim *c, const claim_request *request);
+
+/* Whether --kernel names both of the pair; without it, the plain one. */
+bool nb_claim_pair_is_chosen(const nb_options *filters, size_t pair);
+bool nb_claim_names_hold(const nb_names *names, const char *name);
+/* The best ISA among the chosen for this kernel of `provider`; NULL: it has none. */
+const nb_variant *nb_claim_best(const claim *c, const nb_provider *provider, const char *op,
+                                const char *dtype);
+/* 64 to 16384 by powers of two, and the models': to be freed. */
+nb_sizes nb_claim_hidden_sizes(bool quick);
+
+/* ---- Measuring ------------------------------------------------------------ */
 
 /* Measures all cells, process by process, in an order shuffled anew for each. A
  * cell that fails is marked; NB_OK, or the status after a message that ended it. */
 int nb_claim_measure(claim *c);
 
+/* ---- Answers -------------------------------------------------------------- */
+
+/* Of side a's time over side b's. */
+nb_estimate nb_claim_ratio(const claim_cell *cell, size_t a, size_t b);
+/* Of 1 - RMSNorm's time / LayerNorm's. */
+nb_estimate nb_claim_saving(const claim_cell *cell);
+
+/* Columns of a table: the saving, its interval; and whether 15-20 % hold. A cell
+ * without times has dashes, and the reason. */
+void nb_claim_add_saving(nb_table *table, const claim_cell *cell);
+void nb_claim_add_verdict(nb_table *table, const claim_cell *cell);
+/* Two columns: LayerNorm's and RMSNorm's times over the copy's. */
+void nb_claim_add_shares(nb_table *table, const claim_cell *cell);
+void nb_claim_print_legend(const claim *c);
+
 /* Sorts the cells and prints a table for each pair of kernels, dtype, provider
  * and mode. */
-void nb_claim_print(claim_cell *cells, size_t count, size_t processes);
+void nb_claim_print_sweep(claim *c);
+void nb_claim_print_axes(const claim *c);
+void nb_claim_print_models(const claim *c);
 
 #endif

@@ -12,8 +12,7 @@ static const double low_claim = 0.15, high_claim = 0.20;
  * the factor that another LayerNorm may be faster by. */
 static const double share_margin = 0.15, rival_margin = 0.015;
 
-/* The estimate of side a's time over side b's. */
-static nb_estimate ratio(const claim_cell *cell, size_t a, size_t b)
+nb_estimate nb_claim_ratio(const claim_cell *cell, size_t a, size_t b)
 {
     double *values = nb_allocate(cell->done * sizeof *values);
     for (size_t i = 0; i < cell->done; i++)
@@ -23,17 +22,25 @@ static nb_estimate ratio(const claim_cell *cell, size_t a, size_t b)
     return estimate;
 }
 
-static const char *verdict(const claim_cell *cell, nb_estimate saving)
+nb_estimate nb_claim_saving(const claim_cell *cell)
 {
+    const nb_estimate r = nb_claim_ratio(cell, RMS, LAYER);
+    return (nb_estimate){1 - r.median, 1 - r.high, 1 - r.low, r.coverage};
+}
+
+static const char *verdict(const claim_cell *cell)
+{
+    const nb_estimate saving = nb_claim_saving(cell);
     if (saving.high < low_claim)
         return "below";
     /* A slow LayerNorm makes a saving that is none; one below the claim it can
      * only have made larger. Of a copy's speed LayerNorm also lacks what it has to
      * compute: the shares err towards "cannot tell". */
     for (size_t rival = RIVALS; rival < cell->count; rival++)
-        if (ratio(cell, rival, LAYER).high < 1 - rival_margin)
+        if (nb_claim_ratio(cell, rival, LAYER).high < 1 - rival_margin)
             return "cannot tell: rival";
-    if (ratio(cell, COPY, RMS).median - ratio(cell, COPY, LAYER).median > share_margin)
+    if (nb_claim_ratio(cell, COPY, RMS).median - nb_claim_ratio(cell, COPY, LAYER).median >
+        share_margin)
         return "cannot tell: shares";
     if (saving.low > high_claim)
         return "above";
@@ -42,39 +49,59 @@ static const char *verdict(const claim_cell *cell, nb_estimate saving)
     return "cannot tell";
 }
 
+void nb_claim_add_shares(nb_table *table, const claim_cell *cell)
+{
+    for (size_t side = LAYER; side <= RMS; side++)
+        if (cell->done)
+            nb_table_add(table, NB_PLAIN, "%.2f", nb_claim_ratio(cell, side, COPY).median);
+        else
+            nb_table_add(table, NB_DIM, "-");
+}
+
+void nb_claim_add_saving(nb_table *table, const claim_cell *cell)
+{
+    if (!cell->done) {
+        nb_table_add(table, NB_DIM, "-");
+        nb_table_add(table, NB_DIM, "-");
+        return;
+    }
+    const nb_estimate saving = nb_claim_saving(cell);
+    nb_table_add(table, NB_BOLD, "%.1f %%", 100 * saving.median);
+    nb_table_add(table, NB_PLAIN, "%.1f..%.1f", 100 * saving.low, 100 * saving.high);
+}
+
+void nb_claim_add_verdict(nb_table *table, const claim_cell *cell)
+{
+    const char *word = cell->shape->skipped              ? cell->shape->skipped
+                       : cell->failed || cell->done == 0 ? "a check failed"
+                                                         : verdict(cell);
+    nb_table_add(table,
+                 cell->failed                                              ? NB_RED
+                 : strcmp(word, "within") == 0                             ? NB_GREEN
+                 : cell->shape->skipped || strncmp(word, "cannot", 6) == 0 ? NB_DIM
+                                                                           : NB_YELLOW,
+                 "%s", word);
+}
+
 static void add_row(nb_table *table, const claim_cell *cell)
 {
-    const nk_kernel *k = cell->variants[RMS]->kernel;
     const nb_workspace_spec *spec = &cell->shape->spec;
     const char *level = nb_shape_level(cell->shape);
     nb_table_add(table, NB_PLAIN, "%zu", spec->hidden);
     nb_table_add(table, NB_PLAIN, "%s", level ? level : "?");
-    nb_table_add(table, NB_PLAIN, "%s", k->isa);
-    if (cell->done == 0) {
-        for (size_t i = 0; i < 6; i++)
-            nb_table_add(table, NB_DIM, "%s", "-");
-        nb_table_add(table, NB_DIM, "%s",
-                     cell->shape->skipped ? cell->shape->skipped : "a check failed");
-        return;
-    }
-    const nb_estimate r = ratio(cell, RMS, LAYER);
-    const nb_estimate saving = {1 - r.median, 1 - r.high, 1 - r.low, r.coverage};
-    const char *word = cell->failed ? "a check failed" : verdict(cell, saving);
-    nb_table_add(table, NB_PLAIN, "%zu", spec->rows);
-    nb_table_add(table, NB_PLAIN, "%.2f", ratio(cell, LAYER, COPY).median);
-    nb_table_add(table, NB_PLAIN, "%.2f", ratio(cell, RMS, COPY).median);
-    nb_table_add(table, NB_BOLD, "%.1f %%", 100 * saving.median);
-    nb_table_add(table, NB_PLAIN, "%.1f..%.1f", 100 * saving.low, 100 * saving.high);
-    if (cell->count > RIVALS)
-        nb_table_add(table, NB_PLAIN, "%.1f %%", 100 * (1 - ratio(cell, RMS, RIVALS).median));
+    nb_table_add(table, NB_PLAIN, "%s", cell->variants[RMS]->kernel->isa);
+    if (cell->done)
+        nb_table_add(table, NB_PLAIN, "%zu", spec->rows);
     else
-        nb_table_add(table, NB_DIM, "%s", "-");
-    nb_table_add(table,
-                 cell->failed                  ? NB_RED
-                 : strcmp(word, "within") == 0 ? NB_GREEN
-                 : word[0] == 'c'              ? NB_DIM
-                                               : NB_YELLOW,
-                 "%s", word);
+        nb_table_add(table, NB_DIM, "-");
+    nb_claim_add_shares(table, cell);
+    nb_claim_add_saving(table, cell);
+    if (cell->done && cell->count > RIVALS)
+        nb_table_add(table, NB_PLAIN, "%.1f %%",
+                     100 * (1 - nb_claim_ratio(cell, RMS, RIVALS).median));
+    else
+        nb_table_add(table, NB_DIM, "-");
+    nb_claim_add_verdict(table, cell);
 }
 
 static bool same_heading(const claim_cell *a, const claim_cell *b)
@@ -106,15 +133,15 @@ static int by_hidden(const void *left, const void *right)
     return 0;
 }
 
-static void print_legend(size_t processes)
+void nb_claim_print_legend(const claim *c)
 {
+    const size_t processes = c->options.processes;
     double *any = nb_allocate(processes * sizeof *any);
     for (size_t i = 0; i < processes; i++)
         any[i] = (double)i;
     printf("\nsaves: 1 - RMSNorm's time / LayerNorm's, the median of %zu processes; the interval "
            "holds it\n"
-           "  with %.1f %%. The column after it: the same against another algorithm of LayerNorm.\n"
-           "LN/copy, RMS/copy: their times over that of a copy of the same rows.\n"
+           "  with %.1f %%. LN/copy, RMS/copy: their times over that of a copy of the same rows.\n"
            "cannot tell: shares   as a share of the copy's speed LayerNorm is more than %.0f "
            "points behind:\n"
            "                      what is saved may be a slow LayerNorm\n"
@@ -123,11 +150,11 @@ static void print_legend(size_t processes)
     free(any);
 }
 
-void nb_claim_print(claim_cell *cells, size_t count, size_t processes)
+void nb_claim_print_sweep(claim *c)
 {
-    qsort(cells, count, sizeof *cells, by_hidden);
-    for (size_t first = 0, next; first < count; first = next) {
-        const claim_cell *head = &cells[first];
+    qsort(c->cells, c->count, sizeof *c->cells, by_hidden);
+    for (size_t first = 0, next; first < c->count; first = next) {
+        const claim_cell *head = &c->cells[first];
         const char *rival =
             head->count > RIVALS ? head->variants[RIVALS]->kernel->algorithm : "others";
         char *against = nb_format(">%s", rival);
@@ -140,10 +167,10 @@ void nb_claim_print(claim_cell *cells, size_t count, size_t processes)
                head->variants[LAYER]->kernel->dtype, nb_mode_names[head->shape->mode]);
         nb_table table;
         nb_table_init(&table, titles);
-        for (next = first; next < count && same_heading(head, &cells[next]); next++)
-            add_row(&table, &cells[next]);
+        for (next = first; next < c->count && same_heading(head, &c->cells[next]); next++)
+            add_row(&table, &c->cells[next]);
         nb_table_print(&table, stdout);
         free(against);
     }
-    print_legend(processes);
+    puts("The column after the interval: the same against another algorithm of LayerNorm.");
 }

@@ -5,12 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct {
-    const char *layer, *rms;
-} kernel_pairs[] = {{"layernorm", "rmsnorm"}, {"add_layernorm", "add_rmsnorm"}};
-enum { KERNEL_PAIRS = sizeof kernel_pairs / sizeof kernel_pairs[0] };
+const claim_pair nb_claim_pairs[CLAIM_PAIRS] = {
+    [CLAIM_PLAIN] = {"layernorm", "rmsnorm", NULL, NULL},
+    [CLAIM_FUSED] = {"add_layernorm", "add_rmsnorm", NULL, NULL}};
 
-static bool names_hold(const nb_names *names, const char *name)
+bool nb_claim_names_hold(const nb_names *names, const char *name)
 {
     for (size_t i = 0; i < names->count; i++)
         if (strcmp(names->items[i], name) == 0)
@@ -18,54 +17,64 @@ static bool names_hold(const nb_names *names, const char *name)
     return false;
 }
 
-static bool pair_is_chosen(const nb_options *filters, size_t pair)
+bool nb_claim_pair_is_chosen(const nb_options *filters, size_t pair)
 {
     if (filters->kernel.count == 0)
-        return pair == 0;
-    return names_hold(&filters->kernel, kernel_pairs[pair].layer) &&
-           names_hold(&filters->kernel, kernel_pairs[pair].rms);
+        return pair == CLAIM_PLAIN;
+    return nb_claim_names_hold(&filters->kernel, nb_claim_pairs[pair].layer) &&
+           nb_claim_names_hold(&filters->kernel, nb_claim_pairs[pair].rms);
 }
 
-/* LayerNorm's algorithm that the verdict is about, and then its rivals. */
-static const char *layer_algorithm(const nb_options *filters, size_t i)
+const nb_variant *nb_claim_best(const claim *c, const nb_provider *provider, const char *op,
+                                const char *dtype)
 {
-    static const char *const usual[] = {"default", "two_pass"};
-    if (filters->algorithm.count)
-        return i < filters->algorithm.count ? filters->algorithm.items[i] : NULL;
-    return i < sizeof usual / sizeof usual[0] ? usual[i] : NULL;
-}
-
-static bool find_participants(const claim *c, size_t pair, const nb_variant *rms, claim_cell *cell)
-{
-    const nb_options *filters = &c->options.filters;
-    const nk_kernel *k = rms->kernel;
-    const char *algorithm;
-    cell->variants[RMS] = rms;
-    cell->variants[COPY] = nb_copies_best(&c->copies, rms->dtype);
-    cell->count = RIVALS;
-    for (size_t i = 0; (algorithm = layer_algorithm(filters, i)); i++) {
-        const nb_variant *layer = nb_variant_find(&c->variants, kernel_pairs[pair].layer, algorithm,
-                                                  k->dtype, k->isa, rms->provider);
-        if (i == 0 && !layer)
-            return false;
-        if (i == 0)
-            cell->variants[LAYER] = layer;
-        else if (layer && cell->count < NB_PARTICIPANTS)
-            cell->variants[cell->count++] = layer;
+    const nb_variant *best = NULL;
+    for (size_t i = 0; i < c->variants.count; i++) { /* isa.def: the best of a family last */
+        const nb_variant *v = &c->variants.items[i];
+        if (v->provider == provider && strcmp(v->kernel->op, op) == 0 &&
+            strcmp(v->kernel->algorithm, "default") == 0 && strcmp(v->kernel->dtype, dtype) == 0)
+            best = v;
     }
-    return cell->variants[COPY] != NULL;
+    return best;
 }
 
-static int add_cells(claim *c, size_t pair, const nb_variant *rms)
+/* ---- One request -------------------------------------------------------- */
+
+/* LayerNorm first, then its rivals: the algorithms asked for, or of the usual ones
+ * those that there are. */
+static bool find_layers(const claim *c, const claim_request *request, claim_cell *cell)
 {
-    claim_cell cell = {0};
-    if (!find_participants(c, pair, rms, &cell))
+    static char *const usual[] = {"default", "two_pass"};
+    const bool asked = request->algorithms.count;
+    const nb_names names = asked ? request->algorithms : (nb_names){(char **)usual, 2};
+    const nk_kernel *k = request->rms->kernel;
+    cell->variants[LAYER] = NULL;
+    for (size_t i = 0; i < names.count && cell->count < NB_PARTICIPANTS; i++) {
+        const nb_variant *layer =
+            nb_variant_find(&c->variants, request->pair->layer, names.items[i], k->dtype, k->isa,
+                            request->rms->provider);
+        if (layer && !cell->variants[LAYER])
+            cell->variants[LAYER] = layer;
+        else if (layer)
+            cell->variants[cell->count++] = layer;
+        else if (asked && i == 0)
+            return false;
+    }
+    return cell->variants[LAYER] != NULL;
+}
+
+int nb_claim_add(claim *c, const claim_request *request)
+{
+    claim_cell cell = {.count = RIVALS};
+    cell.variants[RMS] = request->rms;
+    cell.variants[COPY] = nb_copies_best(&c->copies, request->rms->dtype);
+    if (!cell.variants[COPY] || !find_layers(c, request, &cell))
         return NB_OK;
     c->shapes = nb_reallocate(c->shapes, (c->shape_lists + 1) * sizeof *c->shapes);
     nb_shapes *shapes = &c->shapes[c->shape_lists++];
     *shapes = (nb_shapes){0};
-    const int status = nb_shapes_add(shapes, &c->options.filters, &c->topology,
-                                     cell.variants[LAYER]->op, rms->dtype);
+    const int status = nb_shapes_add(shapes, request->shapes, &c->topology,
+                                     cell.variants[LAYER]->op, request->rms->dtype);
     if (status != NB_OK)
         return status;
     c->cells = nb_reallocate(c->cells, (c->count + shapes->count) * sizeof *c->cells);
@@ -77,8 +86,10 @@ static int add_cells(claim *c, size_t pair, const nb_variant *rms)
     return NB_OK;
 }
 
+/* ---- What may be compared ----------------------------------------------- */
+
 /* The variants that pass the filters other than --kernel and --algorithm, whose
- * meaning here is a pair; f32 unless --dtype says otherwise. */
+ * meaning here is a pair; f32 unless --dtype says otherwise or all are wanted. */
 static int select_variants(claim *c)
 {
     char *f32 = "f32";
@@ -88,23 +99,66 @@ static int select_variants(claim *c)
         return status;
     nb_variants_free(&c->variants);
     wide.kernel = wide.algorithm = (nb_names){0};
-    if (wide.dtype.count == 0)
+    if (wide.dtype.count == 0 && !c->options.axes && !c->options.exhaustive)
         wide.dtype = (nb_names){.items = &f32, .count = 1};
     return nb_variants_select(&wide, &c->providers, false, &c->variants);
+}
+
+static void add_size(nb_sizes *sizes, size_t value)
+{
+    size_t at = 0;
+    while (at < sizes->count && sizes->items[at] < value)
+        at++;
+    if (at < sizes->count && sizes->items[at] == value)
+        return;
+    sizes->items = nb_reallocate(sizes->items, (sizes->count + 1) * sizeof *sizes->items);
+    memmove(&sizes->items[at + 1], &sizes->items[at], (sizes->count - at) * sizeof *sizes->items);
+    sizes->items[at] = value;
+    sizes->count++;
+}
+
+nb_sizes nb_claim_hidden_sizes(bool quick)
+{
+    nb_sizes sizes = {0};
+    for (size_t hidden = 64; hidden <= 16384; hidden *= quick ? 4 : 2)
+        add_size(&sizes, hidden);
+    for (size_t i = 0; i < nb_model_count && !quick; i++)
+        add_size(&sizes, nb_models[i].hidden);
+    return sizes;
+}
+
+/* ---- The sweep ---------------------------------------------------------- */
+
+static int add_sweep(claim *c)
+{
+    nb_options shapes = c->options.filters;
+    nb_sizes all = {0};
+    if (c->options.exhaustive && shapes.hidden.count == 0)
+        shapes.hidden = all = nb_claim_hidden_sizes(false);
+    int status = NB_OK;
+    for (size_t pair = 0; pair < CLAIM_PAIRS; pair++) {
+        const char *rms = nb_claim_pairs[pair].rms;
+        if (!nb_claim_pair_is_chosen(&c->options.filters, pair))
+            continue;
+        for (size_t i = 0; i < c->variants.count && status == NB_OK; i++) {
+            const nb_variant *v = &c->variants.items[i];
+            const claim_request request = {&nb_claim_pairs[pair], v, c->options.filters.algorithm,
+                                           &shapes};
+            if (strcmp(v->kernel->op, rms) == 0 && strcmp(v->kernel->algorithm, "default") == 0)
+                status = nb_claim_add(c, &request);
+        }
+    }
+    free(all.items);
+    return status;
 }
 
 int nb_claim_cells(claim *c)
 {
     int status = select_variants(c);
-    for (size_t pair = 0; pair < KERNEL_PAIRS && status == NB_OK; pair++) {
-        if (!pair_is_chosen(&c->options.filters, pair))
-            continue;
-        for (size_t i = 0; i < c->variants.count && status == NB_OK; i++) {
-            const nk_kernel *k = c->variants.items[i].kernel;
-            if (strcmp(k->op, kernel_pairs[pair].rms) == 0 && strcmp(k->algorithm, "default") == 0)
-                status = add_cells(c, pair, &c->variants.items[i]);
-        }
-    }
+    if (status == NB_OK)
+        status = c->options.axes                  ? nb_claim_axes_cells(c)
+                 : c->options.filters.model.count ? nb_claim_model_cells(c)
+                                                  : add_sweep(c);
     if (status == NB_OK && c->count == 0)
         return nb_fail(NB_USAGE, "the filters leave no pair to compare: layernorm with rmsnorm, or "
                                  "add_layernorm with add_rmsnorm, of one provider");

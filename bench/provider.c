@@ -4,6 +4,7 @@
 #include "program.h"
 
 #include <dlfcn.h>
+#include <glob.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,23 +27,31 @@ const char *nb_provider_status_text(const nb_provider *provider, nk_status statu
     return text ? text : "no text for it";
 }
 
+/* The folder of this program: to be freed. "." where it cannot be found out. */
+static char *our_folder(void)
+{
+    char self[PATH_MAX];
+    const ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (length <= 0)
+        return nb_duplicate(".");
+    self[length] = '\0';
+    *strrchr(self, '/') = '\0';
+    return nb_duplicate(self);
+}
+
 /* Our library's file: beside the program in a build tree, else where it is
  * installed. To be freed. */
 static char *our_path(void)
 {
-    char self[PATH_MAX];
-    const ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (length > 0) {
-        self[length] = '\0';
-        *strrchr(self, '/') = '\0';
-        char *built = nb_format("%s/../kernels/" OUR_FILE, self);
-        if (access(built, F_OK) == 0)
-            return built;
-        free(built);
-        if (NB_LIBRARY_DIRECTORY[0] != '/')
-            return nb_format("%s/../" NB_LIBRARY_DIRECTORY "/" OUR_FILE, self);
+    char *folder = our_folder(), *path = nb_format("%s/../kernels/" OUR_FILE, folder);
+    if (access(path, F_OK) != 0) {
+        const bool relative = NB_LIBRARY_DIRECTORY[0] != '/';
+        free(path);
+        path = nb_format("%s%s" NB_LIBRARY_DIRECTORY "/" OUR_FILE, relative ? folder : "",
+                         relative ? "/../" : "");
     }
-    return nb_duplicate(NB_LIBRARY_DIRECTORY "/" OUR_FILE);
+    free(folder);
+    return path;
 }
 
 static int check_table(const char *path, const nk_provider *table)
@@ -190,6 +199,19 @@ int nb_providers_load(const nb_names *wanted, nb_providers *providers)
     else
         nb_providers_unload(providers);
     return status;
+}
+
+void nb_providers_add_peers(nb_providers *providers)
+{
+    char *folder = our_folder(), *pattern = nb_format("%s/peers/peer_*.so", folder);
+    glob_t found = {0};
+    if (glob(pattern, 0, NULL, &found) == 0)
+        for (size_t i = 0; i < found.gl_pathc; i++)
+            providers->failed |= load_named(providers, found.gl_pathv[i]) != NB_OK;
+    globfree(&found);
+    free(pattern);
+    free(folder);
+    label_apart(providers);
 }
 
 int nb_providers_status(const nb_providers *providers, int status)

@@ -28,6 +28,8 @@ typedef struct nb_providers {
  * provider refuses, NB_FAILED where none of them is a provider that can be
  * loaded. Where only some are, they are loaded and `failed` is set. */
 int nb_providers_load(const nb_names *wanted, nb_providers *providers);
+/* Adds the peers that lie beside this program in its build (bench/peers), if any. */
+void nb_providers_add_peers(nb_providers *providers);
 void nb_providers_unload(nb_providers *providers);
 /* `status`, but NB_FAILED in place of NB_OK where a provider was left out. */
 int nb_providers_status(const nb_providers *providers, int status);

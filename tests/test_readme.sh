@@ -13,7 +13,8 @@ trap 'rm -rf "$root"' EXIT
 declare -A instead=(
     # the whole way, on the smallest question
     ['scripts/bench.sh']='scripts/bench.sh --isa scalar --hidden 768 --level L1'
-    ['build/bench/normbench claim --model gpt2-xl']='build/bench/normbench claim --model gpt2-xl --quick --isa scalar --level L1'
+    ['build/bench/normbench claim --model gpt2-xl']='build/bench/normbench claim --model gpt2-xl --quick --rows 1'
+    ['build/bench/normbench claim --axes --quick']='build/bench/normbench claim --axes --quick --processes 1 --hidden 64 --isa scalar'
     # this test is a part of it
     ['scripts/test.sh']='scripts/test.sh --help'
     # this copy has no revisions; test_ab_script.sh does it

@@ -1,0 +1,119 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# claim along its axes and for models, and what it answers against what it measured.
+#   claim.sh NORMBENCH BUILD   (BUILD: where bench/peers may be)
+set -u
+export LC_ALL=C
+normbench=$1
+peers=$2/bench/peers
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+unset NORMKERNELS_ISA
+failures=0
+checks=0
+
+fail() {
+    echo "FAIL: $*" >&2
+    sed 's/^/    /' "$work/output" >&2
+    failures=$((failures + 1))
+}
+
+# expect STATUS TEXT COMMAND...: how the command ends, and a text that it prints.
+expect() {
+    wanted=$1 text=$2
+    shift 2
+    checks=$((checks + 1))
+    "$@" >"$work/output" 2>&1 </dev/null
+    status=$?
+    [ "$status" -eq "$wanted" ] || { fail "$*: status $status, not $wanted"; return; }
+    grep -qF -e "$text" "$work/output" || fail "$*: does not say '$text'"
+}
+
+# holds WHAT TEST...
+holds() {
+    what=$1
+    shift
+    checks=$((checks + 1))
+    "$@" || fail "not so: $what"
+}
+
+is() { [ "$1" = "$2" ]; }
+column() { tail -n +2 "$2" | tr -d '"\r' | cut -d, -f"$1"; }
+narrow() { ! grep -q '.\{101\}' "$work/output"; }
+# The cells of a CSV: each begins with LayerNorm, in slot 0.
+cells() { column 8,9,10,11,13,14,15,17,18,27 "$1" | grep ',0$' | sort -u; }
+
+quick="--quick --processes 1"
+
+# ---- Axes: from the base each alone
+expect 0 'Base: f32, scalar, hidden 64, ' "$normbench" claim --axes $quick --isa scalar \
+    --hidden 64,128 --rows 1,2 --provider normkernels --out "$work/a.csv"
+holds 'the table keeps to 100 columns' narrow
+for line in 'hidden 64' 'hidden 128' 'level L1' 'level memory' 'ISA scalar' 'dtype f16' 'rows 1' \
+    'rows 2' 'mode rotate' 'kernels fused add' 'LayerNorm welford' 'LayerNorm one_pass'; do
+    holds "there is a line '$line'" grep -q "^$line  " "$work/output"
+done
+base=$(cells "$work/a.csv" | grep '^normkernels,layernorm,default,f32,scalar,[0-9]*,64,L2,hot')
+holds 'one of the cells is the base' is "$(echo "$base" | wc -l)" 1
+# 1 base, 1 hidden, 3 levels, 2 dtypes, 2 rows, 1 mode, 1 pair of kernels, 4 algorithms
+holds 'no cell is measured twice' is "$(cells "$work/a.csv" | wc -l)" 15
+# Rows and level may have to follow.
+holds 'a cell differs from the base on one axis alone' is "$(cells "$work/a.csv" | awk -F, -v base="$base" '
+    BEGIN { split(base, b) }
+    { n = 0; for (i = 2; i <= 9; i++) n += i != 6 && i != 8 && $i != b[i] }
+    n > 1')" ''
+expect 0 'Base: bf16, scalar, hidden 64, ' "$normbench" claim --axes $quick --isa scalar --dtype bf16 \
+    --hidden 64 --rows 1 --mode hot --algorithm one_pass,welford --kernel layernorm,rmsnorm \
+    --provider normkernels --out "$work/b.csv"
+holds 'filters give the axes their values' is "$(cells "$work/b.csv" | grep ',1,64,' | cut -d, -f2-7,9 | tr '\n' ' ')" \
+    'layernorm,one_pass,bf16,scalar,1,64,hot '
+expect 2 'no pair to compare' "$normbench" claim --axes --kernel dyt
+
+# ---- Peers: plain C, beside ours and alone
+for peer in "$peers"/peer_*.so; do
+    [ -e "$peer" ] || continue
+    name=$(basename "$peer" .so | sed 's/^peer_//; s/_/-/g')
+    expect 0 '3 kernels, 0 broken' "$normbench" verify --provider "$peer" --hidden 768
+    expect 0 'rmsnorm (default) against layernorm (two_pass)' "$normbench" claim $quick \
+        --hidden 64 --rows 2 --provider "$peer" --out "$work/$name.csv"
+    holds "$name has its name in the CSV" is "$(column 8,13 "$work/$name.csv" | sort -u | grep -c "^$name,native$")" 1
+    holds "$name leaves the process its floating-point state" is "$(nm "$peer" | grep -c set_fast_math)" 0
+    all=${all:-normkernels},$peer
+done
+if [ -n "${all-}" ]; then
+    expect 0 'LayerNorm two_pass' "$normbench" claim --axes $quick --hidden 64 --rows 1 --mode hot \
+        --dtype f32 --kernel layernorm,rmsnorm --provider "$all"
+    for peer in "$peers"/peer_*.so; do
+        name=$(basename "$peer" .so | sed 's/^peer_//; s/_/-/g')
+        holds "a line for each LayerNorm of $name" is "$(grep -cE "^$name (one|two)_pass " "$work/output")" 2
+    done
+fi
+
+# ---- Models
+expect 0 'gpt2-xl has layernorm: hidden 1600, 48 layers of 2 norms (pre)' "$normbench" claim \
+    --model gpt2-xl $quick --isa scalar --rows 1 --out "$work/m.csv"
+holds 'the table keeps to 100 columns' narrow
+holds 'Pre-Norm adds the residual' is "$(column 9,14,15,18 "$work/m.csv" | sort -u | tr '\n' ' ')" \
+    'add_layernorm,1,1600,rotate add_rmsnorm,1,1600,rotate copy,1,1600,rotate '
+expect 0 'rmsnorm against layernorm' "$normbench" claim --model gemma-2-2b $quick --isa scalar --rows 1
+expect 2 'leave them out' "$normbench" claim --model gpt2 --level L1
+expect 2 'leave them out' "$normbench" claim --model gpt2 --hidden 64
+expect 2 'sweep of its own' "$normbench" claim --exhaustive --axes
+
+# ---- What is printed is what the CSV says
+expect 0 '15-20 % hold' "$normbench" claim --isa scalar --hidden 768 --rows 2 --quick --processes 3 \
+    --out "$work/c.csv"
+printed=$(awk '$1 == 768 { print $7; exit }' "$work/output")
+computed=$(column 20,23,26,27 "$work/c.csv" | python3 -c '
+import collections, statistics, sys
+times = collections.defaultdict(dict)
+for line in sys.stdin:
+    process, time, pair, slot = line.strip().split(",")
+    times[process, pair][slot] = float(time)
+medians = [statistics.median(t["1"] / t["0"] for (p, _), t in times.items() if p == process)
+           for process in "012"]
+print(f"{100 * (1 - statistics.median(medians)):.1f}")')
+holds "the saving printed, $printed, is that of the CSV" is "$printed" "$computed"
+
+echo "$checks checks, $failures failures"
+[ "$failures" -eq 0 ]
