@@ -23,13 +23,25 @@ enum { PROCESSES = 6 };
 
 /* ---- Options ------------------------------------------------------------ */
 
-enum { KEY_OUT = 0x200, KEY_FORCE, KEY_AXES, KEY_EXHAUSTIVE, KEY_QUICK, KEY_PROCESSES };
+enum {
+    KEY_OUT = 0x200,
+    KEY_FORCE,
+    KEY_AXES,
+    KEY_MEANINGS,
+    KEY_EXHAUSTIVE,
+    KEY_QUICK,
+    KEY_PROCESSES
+};
 static const struct argp_option own_options[] = {
     {"out", KEY_OUT, "FILE", 0, "Write the observations there as CSV, and the machine beside", 0},
     {"force", KEY_FORCE, 0, 0, "Overwrite them", 0},
     {"axes", KEY_AXES, 0, 0,
      "From one base cell each axis alone: hidden, level, ISA, dtype, rows, mode, fused, "
      "LayerNorm's algorithm, plain C",
+     0},
+    {"meanings", KEY_MEANINGS, 0, 0,
+     "Operations of the formula, operations and instructions executed, bytes and time, for each "
+     "LayerNorm",
      0},
     {"exhaustive", KEY_EXHAUSTIVE, 0, 0,
      "64 to 16384 and every model's hidden size, in every dtype, at every level: an hour", 0},
@@ -42,8 +54,10 @@ static const struct argp_option own_options[] = {
 static void check(const claim_options *o, struct argp_state *state)
 {
     const nb_options *f = &o->filters;
-    if (o->exhaustive && (o->axes || o->quick || f->model.count))
-        argp_error(state, "--exhaustive is a sweep of its own: leave --axes, --quick, --model out");
+    if (o->axes + o->meanings + o->exhaustive > 1 ||
+        (f->model.count && (o->meanings || o->exhaustive)))
+        argp_error(state, "--axes, --meanings, --exhaustive and --model are different questions: "
+                          "choose one");
     for (size_t i = 0; i < f->hidden.count && f->model.count && !o->axes; i++) {
         bool known = false;
         for (size_t m = 0; m < f->model.count; m++)
@@ -69,6 +83,9 @@ static error_t parse(int key, char *text, struct argp_state *state)
         return 0;
     case KEY_AXES:
         o->axes = true;
+        return 0;
+    case KEY_MEANINGS:
+        o->meanings = true;
         return 0;
     case KEY_EXHAUSTIVE:
         o->exhaustive = true;
@@ -113,6 +130,8 @@ static int open_record(claim *c)
     nb_arguments_add(&arguments, &count, nb_format("--processes=%zu", c->options.processes));
     if (c->options.axes)
         nb_arguments_add(&arguments, &count, nb_duplicate("--axes"));
+    if (c->options.meanings)
+        nb_arguments_add(&arguments, &count, nb_duplicate("--meanings"));
     if (c->options.exhaustive)
         nb_arguments_add(&arguments, &count, nb_duplicate("--exhaustive"));
     if (c->options.quick)
@@ -142,15 +161,19 @@ static int prepare(claim *c)
     return status == NB_OK ? open_record(c) : status;
 }
 
-static void print_answer(claim *c)
+static int print_answer(claim *c)
 {
+    int status = NB_OK;
     if (c->options.axes)
         nb_claim_print_axes(c);
+    else if (c->options.meanings)
+        status = nb_claim_print_meanings(c);
     else if (c->options.filters.model.count)
         nb_claim_print_models(c);
     else
         nb_claim_print_sweep(c);
     nb_claim_print_legend(c);
+    return status;
 }
 
 static int measure_and_answer(claim *c)
@@ -163,10 +186,13 @@ static int measure_and_answer(claim *c)
     record_cells(c);
     const bool complete = status == NB_OK || status == NB_FAILED;
     const int closed = nb_record_close(&c->record, complete);
-    if (complete)
-        print_answer(c);
+    const int answered = complete ? print_answer(c) : NB_OK;
     const int printed = nb_output_close(stdout, "the table");
-    return status != NB_OK ? status : closed != NB_OK ? closed : printed;
+    const int all[] = {status, closed, answered, printed};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        if (all[i] != NB_OK)
+            return all[i];
+    return NB_OK;
 }
 
 static void release(claim *c)

@@ -13,7 +13,7 @@
 typedef struct claim_options {
     nb_options filters;
     char *out;
-    bool force, quick, axes, exhaustive;
+    bool force, quick, axes, exhaustive, meanings;
     size_t processes;
 } claim_options;
 
@@ -64,10 +64,12 @@ typedef struct claim {
 
 /* ---- Cells: NB_OK, or a status after a message ---------------------------- */
 
-/* The cells that the options ask for: the sweep, the axes, or those of models. */
+/* The cells that the options ask for: the sweep, the axes, or those of models or of
+ * the four meanings. */
 int nb_claim_cells(claim *c);
 int nb_claim_axes_cells(claim *c);
 int nb_claim_model_cells(claim *c);
+int nb_claim_meanings_cells(claim *c);
 
 /* Adds a cell for each shape; none where the provider lacks a kernel. */
 typedef struct claim_request {
@@ -100,10 +102,16 @@ nb_estimate nb_claim_ratio(const claim_cell *cell, size_t a, size_t b);
 /* Of 1 - RMSNorm's time / LayerNorm's. */
 nb_estimate nb_claim_saving(const claim_cell *cell);
 
+/* Of one call: the median of all observations. */
+double nb_claim_call_ns(const claim_cell *cell, size_t side);
+/* "below", "within", "above" 15-20 %, or "cannot tell", of a saving between these. */
+const char *nb_claim_word(double low, double high);
+
 /* Columns of a table: the saving, its interval; and whether 15-20 % hold. A cell
  * without times has dashes, and the reason. */
 void nb_claim_add_saving(nb_table *table, const claim_cell *cell);
 void nb_claim_add_verdict(nb_table *table, const claim_cell *cell);
+void nb_claim_add_word(nb_table *table, const char *word);
 /* Two columns: LayerNorm's and RMSNorm's times over the copy's. */
 void nb_claim_add_shares(nb_table *table, const claim_cell *cell);
 void nb_claim_print_legend(const claim *c);
@@ -113,5 +121,8 @@ void nb_claim_print_legend(const claim *c);
 void nb_claim_print_sweep(claim *c);
 void nb_claim_print_axes(const claim *c);
 void nb_claim_print_models(const claim *c);
+/* Counts first what is executed. NB_OK, also where this machine denies that; or a
+ * status after a message. */
+int nb_claim_print_meanings(claim *c);
 
 #endif

@@ -22,10 +22,30 @@ nb_estimate nb_claim_ratio(const claim_cell *cell, size_t a, size_t b)
     return estimate;
 }
 
+double nb_claim_call_ns(const claim_cell *cell, size_t side)
+{
+    double *values = nb_allocate(cell->done * NB_PAIRS * sizeof *values);
+    size_t count = 0;
+    for (size_t i = 0; i < cell->done; i++)
+        for (size_t pair = 0; pair < cell->results[i].paired.pairs; pair++)
+            values[count++] = cell->results[i].paired.time_ns[pair][side];
+    const double median = nb_median(values, count);
+    free(values);
+    return median;
+}
+
 nb_estimate nb_claim_saving(const claim_cell *cell)
 {
     const nb_estimate r = nb_claim_ratio(cell, RMS, LAYER);
     return (nb_estimate){1 - r.median, 1 - r.high, 1 - r.low, r.coverage};
+}
+
+const char *nb_claim_word(double low, double high)
+{
+    return high < low_claim                         ? "below"
+           : low > high_claim                       ? "above"
+           : low >= low_claim && high <= high_claim ? "within"
+                                                    : "cannot tell";
 }
 
 static const char *verdict(const claim_cell *cell)
@@ -42,11 +62,7 @@ static const char *verdict(const claim_cell *cell)
     if (nb_claim_ratio(cell, COPY, RMS).median - nb_claim_ratio(cell, COPY, LAYER).median >
         share_margin)
         return "cannot tell: shares";
-    if (saving.low > high_claim)
-        return "above";
-    if (saving.low >= low_claim && saving.high <= high_claim)
-        return "within";
-    return "cannot tell";
+    return nb_claim_word(saving.low, saving.high);
 }
 
 void nb_claim_add_shares(nb_table *table, const claim_cell *cell)
@@ -70,17 +86,21 @@ void nb_claim_add_saving(nb_table *table, const claim_cell *cell)
     nb_table_add(table, NB_PLAIN, "%.1f..%.1f", 100 * saving.low, 100 * saving.high);
 }
 
+void nb_claim_add_word(nb_table *table, const char *word)
+{
+    nb_table_add(table,
+                 strcmp(word, "within") == 0                                ? NB_GREEN
+                 : strcmp(word, "below") == 0 || strcmp(word, "above") == 0 ? NB_YELLOW
+                                                                            : NB_DIM,
+                 "%s", word);
+}
+
 void nb_claim_add_verdict(nb_table *table, const claim_cell *cell)
 {
-    const char *word = cell->shape->skipped              ? cell->shape->skipped
-                       : cell->failed || cell->done == 0 ? "a check failed"
-                                                         : verdict(cell);
-    nb_table_add(table,
-                 cell->failed                                              ? NB_RED
-                 : strcmp(word, "within") == 0                             ? NB_GREEN
-                 : cell->shape->skipped || strncmp(word, "cannot", 6) == 0 ? NB_DIM
-                                                                           : NB_YELLOW,
-                 "%s", word);
+    if (cell->failed)
+        nb_table_add(table, NB_RED, "a check failed");
+    else
+        nb_claim_add_word(table, cell->shape->skipped ? cell->shape->skipped : verdict(cell));
 }
 
 static void add_row(nb_table *table, const claim_cell *cell)

@@ -157,6 +157,7 @@ int nb_claim_cells(claim *c)
     int status = select_variants(c);
     if (status == NB_OK)
         status = c->options.axes                  ? nb_claim_axes_cells(c)
+                 : c->options.meanings            ? nb_claim_meanings_cells(c)
                  : c->options.filters.model.count ? nb_claim_model_cells(c)
                                                   : add_sweep(c);
     if (status == NB_OK && c->count == 0)

@@ -82,18 +82,6 @@ static nb_estimate saved_ns(const claim_cell *cell)
     return estimate;
 }
 
-static double call_ns(const claim_cell *cell, size_t side)
-{
-    double *values = nb_allocate(cell->done * NB_PAIRS * sizeof *values);
-    size_t count = 0;
-    for (size_t i = 0; i < cell->done; i++)
-        for (size_t pair = 0; pair < cell->results[i].paired.pairs; pair++)
-            values[count++] = cell->results[i].paired.time_ns[pair][side];
-    const double median = nb_median(values, count);
-    free(values);
-    return median;
-}
-
 static void add_row(nb_table *table, const claim_cell *cell)
 {
     const size_t rows = cell->shape->spec.rows;
@@ -103,7 +91,7 @@ static void add_row(nb_table *table, const claim_cell *cell)
     nb_table_add(table, NB_PLAIN, "%s", cell->variants[RMS]->kernel->isa);
     for (size_t side = LAYER; side <= RMS; side++)
         if (cell->done)
-            nb_table_add(table, NB_PLAIN, "%.2f", call_ns(cell, side) / 1e3);
+            nb_table_add(table, NB_PLAIN, "%.2f", nb_claim_call_ns(cell, side) / 1e3);
         else
             nb_table_add(table, NB_DIM, "-");
     nb_claim_add_saving(table, cell);

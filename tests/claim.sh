@@ -1,11 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # claim along its axes and for models, and what it answers against what it measured.
-#   claim.sh NORMBENCH BUILD   (BUILD: where bench/peers may be)
+#   claim.sh NORMBENCH BUILD   (BUILD: with bench/peers and tests/deny_ptrace, where there are any)
 set -u
 export LC_ALL=C
 normbench=$1
 peers=$2/bench/peers
+deny=$2/tests/deny_ptrace
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 unset NORMKERNELS_ISA
@@ -98,7 +99,30 @@ holds 'Pre-Norm adds the residual' is "$(column 9,14,15,18 "$work/m.csv" | sort 
 expect 0 'rmsnorm against layernorm' "$normbench" claim --model gemma-2-2b $quick --isa scalar --rows 1
 expect 2 'leave them out' "$normbench" claim --model gpt2 --level L1
 expect 2 'leave them out' "$normbench" claim --model gpt2 --hidden 64
-expect 2 'sweep of its own' "$normbench" claim --exhaustive --axes
+expect 2 'choose one' "$normbench" claim --exhaustive --axes
+
+# ---- Meanings: of the formula, and as count has it
+expect 0 'against layernorm of normkernels, f32, scalar, 2 rows of 64' "$normbench" claim --meanings \
+    $quick --isa scalar --hidden 64 --rows 2 --out "$work/f.csv"
+holds 'the table keeps to 100 columns' narrow
+cp "$work/output" "$work/meanings"
+line() { awk -v a="$1" '/^[a-z]/ { name = $1 } name == a' "$work/meanings" | sed -n "s/.*$2  *//p"; }
+holds 'arithmetic of the formula: 4 of 7' is "$(line default formula | tr -s ' ')" '7.00 4.00 42.9 % exact above'
+holds 'and of two passes: 4 of 8' is "$(line two_pass formula | tr -s ' ')" '8.00 4.00 50.0 % exact above'
+# x and y, 4 bytes each; gamma and beta of two rows 4 bytes
+holds 'bytes: one parameter less' is "$(line default 'must move' | tr -s ' ')" '12.00 10.00 16.7 % exact within'
+if "$normbench" count --kernel layernorm --algorithm default --dtype f32 --isa scalar --rows 2 \
+    --hidden 64 --csv "$work/count.csv" >/dev/null 2>&1; then
+    holds 'instructions are those of count' is "$(line default 'instructions executed' | awk '{print $1}')" \
+        "$(column 10 "$work/count.csv" | awk '{printf "%.2f", $1 / 128}')"
+fi
+if [ -x "$deny" ]; then
+    expect 0 'Nothing was counted' env ASAN_OPTIONS=detect_leaks=0 "$deny" "$normbench" claim \
+        --meanings $quick --isa scalar --hidden 64 --rows 2 --algorithm default
+    holds 'and says why' grep -q ptrace "$work/output"
+    cp "$work/output" "$work/meanings"
+    holds 'no count is made up' is "$(line default 'instructions executed' | tr -s ' ')" '- - - - -'
+fi
 
 # ---- What is printed is what the CSV says
 expect 0 '15-20 % hold' "$normbench" claim --isa scalar --hidden 768 --rows 2 --quick --processes 3 \
