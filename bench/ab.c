@@ -387,12 +387,10 @@ static void note_times(ab_cell *cell, size_t process, const nb_job_result *r)
 static int measure_cell(ab *a, ab_cell *cell, size_t process)
 {
     static nb_job_result r;
-    nb_job job = {.spec = cell->shape->spec,
-                  .llc_bytes = nb_topology_llc_share(&a->topology, 1),
-                  .cpu = a->topology.cpu,
-                  .pairs = PAIRS,
-                  .batch_ns = NB_BATCH_NS,
-                  .budget_ns = budget_ns};
+    nb_job job;
+    nb_job_init(&job, cell->shape, &a->topology);
+    job.pairs = PAIRS;
+    job.budget_ns = budget_ns;
     int status = NB_OK;
     for (size_t slot = 0; slot < AB_SIDES; slot++)
         nb_job_add(&job, cell->variants[side_at(slot, process)]);
@@ -419,10 +417,8 @@ static int measure_round(ab *a, ab_cell **cells, size_t count, size_t round)
         size_t *order = nb_shuffled(count, a->options.filters.seed + p);
         for (size_t i = 0; i < count && status == NB_OK; i++) {
             ab_cell *cell = cells[order[i]];
-            const nb_workspace_spec *spec = &cell->shape->spec;
             char name[NB_NAME_BYTES];
-            nb_progress_step(&progress,
-                             nb_cell_name(cell->variants[AB_HEAD], spec->rows, spec->hidden, name));
+            nb_progress_step(&progress, nb_shape_name(cell->variants[AB_HEAD], cell->shape, name));
             if (!cell->broken)
                 status = measure_cell(a, cell, p);
             if (nb_interrupted)
@@ -489,9 +485,8 @@ static void record_cells(ab *a)
 {
     for (size_t i = 0; i < a->result.count; i++) {
         const ab_cell *cell = &a->result.cells[i];
-        const nb_workspace_spec *spec = &cell->shape->spec;
         char name[NB_NAME_BYTES];
-        nb_cell_name(cell->variants[AB_HEAD], spec->rows, spec->hidden, name);
+        nb_shape_name(cell->variants[AB_HEAD], cell->shape, name);
         nb_record_cell(&a->record, name, nb_shape_level(cell->shape), cell->store_used[AB_HEAD],
                        cell->shape->skipped);
     }
@@ -520,9 +515,7 @@ static int open_outputs(ab *a)
 static int prepare(ab *a)
 {
     const ab_options *o = &a->options;
-    int status = nb_check_threads(&o->filters);
-    if (status == NB_OK)
-        status = load_sides(a);
+    int status = load_sides(a);
     if (status != NB_OK)
         return status;
     nb_topology_load(&a->topology);

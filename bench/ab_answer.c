@@ -191,7 +191,8 @@ static bool same_heading(const ab_cell *a, const ab_cell *b)
 {
     const nk_kernel *k = a->variants[AB_BASE]->kernel, *l = b->variants[AB_BASE]->kernel;
     return strcmp(k->algorithm, l->algorithm) == 0 && strcmp(k->dtype, l->dtype) == 0 &&
-           strcmp(k->isa, l->isa) == 0 && a->shape->mode == b->shape->mode;
+           strcmp(k->isa, l->isa) == 0 && a->shape->mode == b->shape->mode &&
+           a->shape->threads == b->shape->threads;
 }
 
 static bool printed_before(const ab_result *r, size_t index)
@@ -209,11 +210,14 @@ static void print_tables(const ab_result *r, bool markdown, const totals *t)
         const nk_kernel *k = r->cells[i].variants[AB_BASE]->kernel;
         if (printed_before(r, i))
             continue;
-        printf("%salgorithm:%s dtype:%s isa:%s mode:%s%s\n",
+        char threads[32] = "";
+        if (r->cells[i].shape->threads > 1)
+            snprintf(threads, sizeof threads, " threads:%zu", r->cells[i].shape->threads);
+        printf("%salgorithm:%s dtype:%s isa:%s mode:%s%s%s\n",
                markdown ? "\n**"
                : shown  ? "\n"
                         : "",
-               k->algorithm, k->dtype, k->isa, nb_mode_names[r->cells[i].shape->mode],
+               k->algorithm, k->dtype, k->isa, nb_mode_names[r->cells[i].shape->mode], threads,
                markdown ? "**\n" : "");
         sink s;
         begin(&s, markdown);
@@ -321,6 +325,7 @@ static cJSON *cell_json(const ab_cell *cell)
     cJSON_AddNumberToObject(object, "hidden", (double)cell->shape->spec.hidden);
     add_text(object, "level", nb_shape_level(cell->shape));
     cJSON_AddStringToObject(object, "mode", nb_mode_names[cell->shape->mode]);
+    cJSON_AddNumberToObject(object, "threads", (double)cell->shape->threads);
     cJSON_AddNumberToObject(object, "margin", cell->margin);
     cJSON_AddStringToObject(object, "verdict", words[verdict]);
     add_text(object, "why", cell->broken ? cell->broken : cell->shape->skipped);

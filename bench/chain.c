@@ -87,14 +87,14 @@ void nb_chain_plan_free(nb_chain_plan *plan)
 
 /* ---- A chain on a workspace --------------------------------------------- */
 
-static void move_operands(const struct link *link, const nb_workspace *workspace, nb_side *side)
+static void move_operands(const struct link *link, const nb_workspace *workspace, nb_lane *lane)
 {
-    for (size_t set = 0; set < side->sets; set++)
+    for (size_t set = 0; set < lane->sets; set++)
         for (size_t m = 0; m < MOVES; m++) {
             const move *moved = &link->moves[m];
             if (moved->to == moved->from)
                 continue;
-            nk_operand_set(&side->args[set], moved->to,
+            nk_operand_set(&lane->args[set], moved->to,
                            moved->from == SCRATCH
                                ? workspace->scratch
                                : nk_operand_get(&workspace->args[set], moved->from));
@@ -102,16 +102,17 @@ static void move_operands(const struct link *link, const nb_workspace *workspace
 }
 
 void nb_chain_init(nb_chain *chain, const nb_variant *fused, const nb_chain_plan *plan,
-                   const nb_workspace *workspace, size_t llc_bytes)
+                   nb_stage *stage)
 {
     *chain = (nb_chain){0};
-    nb_side_init(&chain->fused, fused, workspace, llc_bytes);
+    nb_side_init(&chain->fused, fused, stage);
     for (size_t i = 0; i < ALL_LINKS; i++) {
         if (links[i].fused != fused->op)
             continue;
         nb_side *side = &chain->links[chain->count];
-        nb_side_init(side, &plan->links[chain->count++], workspace, llc_bytes);
-        move_operands(&links[i], workspace, side);
+        nb_side_init(side, &plan->links[chain->count++], stage);
+        for (size_t thread = 0; thread < stage->threads; thread++)
+            move_operands(&links[i], &stage->workspaces[thread], &side->lanes[thread]);
     }
 }
 
@@ -123,28 +124,58 @@ void nb_chain_free(nb_chain *chain)
     *chain = (nb_chain){0};
 }
 
-void nb_chain_call(void *context)
+typedef struct calls {
+    nb_chain *chain;
+    size_t count;
+} calls;
+
+static void run_lanes(void *context, size_t thread)
 {
-    nb_chain *chain = context;
-    for (size_t i = 0; i < chain->count; i++)
-        nb_side_call(&chain->links[i]);
+    const calls *c = context;
+    for (size_t call = 0; call < c->count; call++)
+        for (size_t i = 0; i < c->chain->count; i++)
+            nb_lane_call(&c->chain->links[i].lanes[thread]);
 }
 
-char *nb_chain_check(nb_chain *chain, nb_workspace *workspace)
+void nb_chain_run(void *chain, size_t count)
 {
-    nb_workspace_clear_outputs(workspace, 0);
+    calls c = {chain, count};
+    nb_team_run(c.chain->fused.stage->team, run_lanes, &c);
+}
+
+static char *prove(nb_chain *chain)
+{
     for (size_t i = 0; i < chain->count; i++) {
-        const nb_side *link = &chain->links[i];
-        const nk_status status =
-            link->status ? link->status : nb_call_kernel(link->variant, &link->args[0]);
-        if (status != NK_OK) {
-            char *failure = nb_call_failure(link->variant, status);
+        nb_side *link = &chain->links[i];
+        const nk_status status = nb_side_status(link);
+        char *failure = status ? nb_call_failure(link->variant, status) : nb_side_prove(link);
+        if (failure) {
             char *text = nb_format("%s %s", link->variant->kernel->op, failure);
             free(failure);
             return text;
         }
     }
-    return nb_side_compare(&chain->fused);
+    return NULL;
+}
+
+/* All threads at once, each on its first set. */
+static void call_together(nb_chain *chain)
+{
+    for (size_t i = 0; i < chain->count; i++)
+        nb_side_rewind(&chain->links[i]);
+    nb_chain_run(chain, 1);
+}
+
+char *nb_chain_check(nb_chain *chain)
+{
+    nb_stage *stage = chain->fused.stage;
+    nb_stage_clear_outputs(stage);
+    char *wrong = prove(chain);
+    if (!wrong && stage->threads > 1) {
+        nb_stage_clear_outputs(stage);
+        call_together(chain);
+    }
+    return wrong ? wrong : nb_side_compare(&chain->fused);
 }
 
 double nb_chain_bytes(const nb_chain *chain)

@@ -29,13 +29,13 @@ typedef struct nb_chain {
 } nb_chain;
 
 void nb_chain_init(nb_chain *chain, const nb_variant *fused, const nb_chain_plan *plan,
-                   const nb_workspace *workspace, size_t llc_bytes);
+                   nb_stage *stage);
 void nb_chain_free(nb_chain *chain);
 
-/* As nb_side_call, nb_side_check and what follows them. The bound is that of
+/* As nb_side_run, nb_side_check and what follows them. The bound is that of
  * the fused kernel. */
-void nb_chain_call(void *chain);
-char *nb_chain_check(nb_chain *chain, nb_workspace *workspace);
+void nb_chain_run(void *chain, size_t calls);
+char *nb_chain_check(nb_chain *chain);
 double nb_chain_bytes(const nb_chain *chain);
 double nb_chain_flops(const nb_chain *chain);
 

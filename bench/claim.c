@@ -113,8 +113,7 @@ static void record_cells(claim *c)
         const claim_cell *cell = &c->cells[i];
         for (size_t side = 0; side < cell->count; side++) {
             char name[NB_NAME_BYTES];
-            nb_cell_name(cell->variants[side], cell->shape->spec.rows, cell->shape->spec.hidden,
-                         name);
+            nb_shape_name(cell->variants[side], cell->shape, name);
             if (cell->done || cell->shape->skipped)
                 nb_record_cell(&c->record, name, nb_shape_level(cell->shape),
                                cell->done ? cell->results[0].store_used[side] : 0,
@@ -145,9 +144,7 @@ static int open_record(claim *c)
 
 static int prepare(claim *c)
 {
-    int status = nb_check_threads(&c->options.filters);
-    if (status == NB_OK)
-        status = nb_providers_load(&c->options.filters.provider, &c->providers);
+    int status = nb_providers_load(&c->options.filters.provider, &c->providers);
     if (status == NB_OK && c->options.axes && !c->options.filters.provider.count)
         nb_providers_add_peers(&c->providers);
     if (status == NB_OK)

@@ -129,7 +129,7 @@ static bool same_heading(const claim_cell *a, const claim_cell *b)
     return a->variants[LAYER]->op == b->variants[LAYER]->op &&
            a->variants[LAYER]->dtype == b->variants[LAYER]->dtype &&
            a->variants[LAYER]->provider == b->variants[LAYER]->provider &&
-           a->shape->mode == b->shape->mode;
+           a->shape->mode == b->shape->mode && a->shape->threads == b->shape->threads;
 }
 
 static int by_hidden(const void *left, const void *right)
@@ -141,6 +141,7 @@ static int by_hidden(const void *left, const void *right)
         (long)v->dtype - (long)w->dtype,
         strcmp(v->provider->label, w->provider->label),
         (long)a->shape->mode - (long)b->shape->mode,
+        (long)a->shape->threads - (long)b->shape->threads,
         (a->shape->spec.hidden > b->shape->spec.hidden) -
             (a->shape->spec.hidden < b->shape->spec.hidden),
         a->shape->level - b->shape->level,
@@ -181,10 +182,11 @@ void nb_claim_print_sweep(claim *c)
         const char *const titles[] = {">hidden",  "<level",         "<isa",   ">rows",
                                       ">LN/copy", ">RMS/copy",      ">saves", ">interval, %",
                                       against,    "<15-20 % hold?", NULL};
-        printf("%s%s (%s) against %s (%s), %s, %s\n", first ? "\n" : "",
+        printf("%s%s (%s) against %s (%s), %s, %s, %zu thread%s\n", first ? "\n" : "",
                head->variants[RMS]->kernel->op, head->variants[RMS]->kernel->algorithm,
                head->variants[LAYER]->kernel->op, head->variants[LAYER]->kernel->algorithm,
-               head->variants[LAYER]->kernel->dtype, nb_mode_names[head->shape->mode]);
+               head->variants[LAYER]->kernel->dtype, nb_mode_names[head->shape->mode],
+               head->shape->threads, head->shape->threads > 1 ? "s" : "");
         nb_table table;
         nb_table_init(&table, titles);
         for (next = first; next < c->count && same_heading(head, &c->cells[next]); next++)

@@ -32,12 +32,10 @@ static void write_side(claim *c, const claim_cell *cell, size_t process, size_t 
 
 static nb_job make_job(const claim *c, const claim_cell *cell)
 {
-    nb_job job = {.spec = cell->shape->spec,
-                  .llc_bytes = nb_topology_llc_share(&c->topology, 1),
-                  .cpu = c->topology.cpu,
-                  .pairs = PAIRS,
-                  .batch_ns = NB_BATCH_NS,
-                  .budget_ns = c->options.quick ? 0.1e9 : 0.3e9};
+    nb_job job;
+    nb_job_init(&job, cell->shape, &c->topology);
+    job.pairs = PAIRS;
+    job.budget_ns = c->options.quick ? 0.1e9 : 0.3e9;
     for (size_t i = 0; i < cell->count; i++)
         nb_job_add(&job, cell->variants[i]);
     return job;
@@ -77,8 +75,7 @@ int nb_claim_measure(claim *c)
         for (size_t i = 0; i < c->count && status == NB_OK; i++) {
             claim_cell *cell = &c->cells[order[i]];
             char name[NB_NAME_BYTES];
-            nb_progress_step(&progress, nb_cell_name(cell->variants[RMS], cell->shape->spec.rows,
-                                                     cell->shape->spec.hidden, name));
+            nb_progress_step(&progress, nb_shape_name(cell->variants[RMS], cell->shape, name));
             if (!cell->failed && !cell->shape->skipped)
                 status = measure_cell(c, cell, process);
             if (nb_interrupted)

@@ -31,13 +31,15 @@ class Keeper : public benchmark::BenchmarkReporter
 
 } // namespace
 
-bool nb_gbench_run(const char *name, void (*call)(void *context), void *context,
+bool nb_gbench_run(const char *name, void (*run)(void *context, size_t calls), void *context,
                    uint64_t iterations, double min_seconds, nb_gbench *result)
 {
     benchmark::ClearRegisteredBenchmarks();
     auto *one = benchmark::RegisterBenchmark(name, [=](benchmark::State &state) {
-        for (auto _ : state)
-            call(context);
+        run(context, 1); // wakes the threads
+        const auto calls = state.max_iterations;
+        while (state.KeepRunningBatch(calls))
+            run(context, static_cast<size_t>(calls));
     });
     one->UseRealTime();
     if (iterations)

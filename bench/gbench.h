@@ -5,6 +5,7 @@
 #define NB_GBENCH_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -16,9 +17,10 @@ typedef struct nb_gbench {
     double time_ns; /* wall time of one call */
 } nb_gbench;
 
-/* Times `iterations` calls; with 0 it first finds out how many take
- * `min_seconds` (calibration). False if Google Benchmark reported nothing. */
-bool nb_gbench_run(const char *name, void (*call)(void *context), void *context,
+/* Times `iterations` calls, made by one `run`; with 0 it first finds out how many
+ * take `min_seconds` (calibration). One call is made before, untimed. False if
+ * Google Benchmark reported nothing. */
+bool nb_gbench_run(const char *name, void (*run)(void *context, size_t calls), void *context,
                    uint64_t iterations, double min_seconds, nb_gbench *result);
 
 #ifdef __cplusplus

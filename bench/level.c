@@ -40,11 +40,11 @@ static size_t rows_in_l3(size_t l2, size_t l3, size_t fixed_bytes, size_t row_by
     return rows;
 }
 
-static size_t rows_in_memory(const nb_topology *t, size_t llc, size_t fixed_bytes, size_t row_bytes,
+static size_t rows_in_memory(size_t available, size_t llc, size_t fixed_bytes, size_t row_bytes,
                              char **reason)
 {
     const size_t one = fixed_bytes + row_bytes, target = 3 * llc > one ? 3 * llc : one;
-    if (t->memory_available_bytes && target > t->memory_available_bytes / 2) {
+    if (available && target > available / 2) {
         *reason = nb_duplicate("too little memory");
         return 0;
     }
@@ -52,12 +52,12 @@ static size_t rows_in_memory(const nb_topology *t, size_t llc, size_t fixed_byte
     return rows ? rows : 1;
 }
 
-size_t nb_level_rows(const nb_topology *t, enum nb_level level, size_t fixed_bytes,
+size_t nb_level_rows(const nb_topology *t, enum nb_level level, size_t threads, size_t fixed_bytes,
                      size_t row_bytes, char **reason)
 {
     *reason = NULL;
-    const size_t llc = nb_topology_llc_share(t, 1);
-    const size_t cache = level == NB_MEMORY ? llc : t->caches[level].bytes;
+    const size_t llc = nb_topology_llc_share(t, threads);
+    const size_t cache = level == NB_MEMORY ? llc : nb_topology_share(t, (int)level, threads);
     if (!cache) {
         *reason = level == NB_L3 && llc ? nb_duplicate("there is no L3")
                                         : nb_duplicate("its size is unknown");
@@ -65,19 +65,21 @@ size_t nb_level_rows(const nb_topology *t, enum nb_level level, size_t fixed_byt
     }
     switch (level) {
     case NB_L3:
-        return rows_in_l3(t->caches[NB_CACHE_L2].bytes, cache, fixed_bytes, row_bytes, reason);
+        return rows_in_l3(nb_topology_share(t, NB_CACHE_L2, threads), cache, fixed_bytes, row_bytes,
+                          reason);
     case NB_MEMORY:
-        return rows_in_memory(t, cache, fixed_bytes, row_bytes, reason);
+        return rows_in_memory(t->memory_available_bytes / threads, cache, fixed_bytes, row_bytes,
+                              reason);
     default:
         return rows_in_cache(cache, fixed_bytes, row_bytes, reason);
     }
 }
 
-int nb_level_of(const nb_topology *t, size_t bytes)
+int nb_level_of(const nb_topology *t, size_t threads, size_t bytes)
 {
     bool known = false;
     for (int i = 0; i < NB_CACHES; i++) {
-        const size_t cache = t->caches[i].bytes;
+        const size_t cache = nb_topology_share(t, i, threads);
         known = known || cache;
         if (bytes <= cache / 10 * 9)
             return i; /* NB_L1 ... are in the order of NB_CACHE_L1D ... */

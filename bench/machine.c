@@ -55,7 +55,8 @@ static void add_sizes(char ***arguments, size_t *count, const char *option, cons
 {
     char *list = NULL;
     for (size_t i = 0; i < sizes->count; i++) {
-        char *number = nb_format("%zu", sizes->items[i]);
+        char *number = sizes->items[i] == NB_ALL_THREADS ? nb_duplicate("all") /* no size is 0 */
+                                                         : nb_format("%zu", sizes->items[i]);
         list = nb_join(list, ",", names ? names[sizes->items[i]] : number);
         free(number);
     }
@@ -77,6 +78,8 @@ char **nb_options_arguments(const nb_options *options, size_t *count)
     add_sizes(&arguments, count, "rows", &options->rows, NULL);
     add_sizes(&arguments, count, "hidden", &options->hidden, NULL);
     add_sizes(&arguments, count, "threads", &options->threads, NULL);
+    if (options->oversubscribe)
+        nb_arguments_add(&arguments, count, nb_duplicate("--oversubscribe"));
     add_sizes(&arguments, count, "level", &options->level, nb_level_names);
     add_sizes(&arguments, count, "mode", &options->mode, nb_mode_names);
     nb_arguments_add(&arguments, count, nb_format("--seed=%ju", (uintmax_t)options->seed));

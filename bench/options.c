@@ -20,6 +20,7 @@ enum {
     KEY_HIDDEN,
     KEY_MODEL,
     KEY_THREADS,
+    KEY_OVERSUBSCRIBE,
     KEY_LEVEL,
     KEY_MODE,
     KEY_SEED
@@ -101,8 +102,11 @@ static void add_number(nb_options *options, int key, const char *item, struct ar
                      : key == KEY_HIDDEN ? &options->hidden
                                          : &options->threads;
     size_t value;
-    if (!nb_parse_size(item, &value))
-        argp_error(state, "--%s: '%s' is no whole number up to %zu", name, item, SIZE_MAX);
+    if (key == KEY_THREADS && strcmp(item, "all") == 0)
+        add_size(list, NB_ALL_THREADS);
+    else if (!nb_parse_size(item, &value))
+        argp_error(state, "--%s: '%s' is no whole number up to %zu%s", name, item, SIZE_MAX,
+                   key == KEY_THREADS ? ", nor all" : "");
     else if (value == 0)
         argp_error(state, "--%s: 0 leaves nothing to do; give 1 or more", name);
     else
@@ -158,7 +162,9 @@ static const struct argp_option filter_options[] = {
     {"rows", KEY_ROWS, "NUMBERS", 0, "Rows of a call", 0},
     {"hidden", KEY_HIDDEN, "NUMBERS", 0, "Elements of a row", 0},
     {"model", KEY_MODEL, "NAMES", 0, "Shapes of models: see list --models", 0},
-    {"threads", KEY_THREADS, "NUMBERS", 0, "Threads that share the rows", 0},
+    {"threads", KEY_THREADS, "NUMBERS", 0,
+     "Threads that share the rows, each on a core of its own (1); all: one on each core", 0},
+    {"oversubscribe", KEY_OVERSUBSCRIBE, 0, 0, "Allow more threads than cores or quota", 0},
     {"level", KEY_LEVEL, "NAMES", 0,
      "L1, L2, L3, memory: as many rows as the level holds, instead of --rows", 0},
     {"mode", KEY_MODE, "NAMES", 0,
@@ -170,7 +176,7 @@ static const struct argp_option filter_options[] = {
 static void check_takes(const nb_options *options, int key, struct argp_state *state)
 {
     const bool shape = key == KEY_ROWS || key == KEY_HIDDEN || key == KEY_MODEL;
-    const bool running = key == KEY_THREADS || key == KEY_LEVEL || key == KEY_MODE;
+    const bool running = key >= KEY_THREADS && key <= KEY_MODE;
     const unsigned wants = shape             ? NB_TAKES_SHAPES
                            : running         ? NB_TAKES_RUNNING
                            : key == KEY_SEED ? NB_TAKES_SEED
@@ -200,6 +206,8 @@ static error_t parse_filter(int key, char *text, struct argp_state *state)
         if (!nb_parse_u64(text, &options->seed))
             argp_error(state, "--seed: '%s' is no whole number up to %ju", text, UINTMAX_MAX);
         options->has_seed = true;
+    } else if (key == KEY_OVERSUBSCRIBE) {
+        options->oversubscribe = true;
     } else if (key <= KEY_PROVIDER) {
         add_list(options, key, text, state, add_filter);
     } else if (key == KEY_MODEL) {

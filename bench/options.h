@@ -27,6 +27,8 @@ extern const char *const nb_level_names[NB_LEVELS]; /* "L1" ... "memory" */
 enum nb_mode { NB_HOT, NB_ROTATE, NB_MODES };
 extern const char *const nb_mode_names[NB_MODES];
 
+enum { NB_ALL_THREADS = 0 };
+
 /* A list is empty where the user said nothing. */
 typedef struct nb_options {
     nb_names kernel;
@@ -36,8 +38,9 @@ typedef struct nb_options {
     nb_names provider;
     nb_names model;
     nb_sizes rows;
-    nb_sizes hidden; /* those of the models included */
-    nb_sizes threads;
+    nb_sizes hidden;  /* those of the models included */
+    nb_sizes threads; /* NB_ALL_THREADS: as many as there are cores for */
+    bool oversubscribe;
     nb_sizes level; /* enum nb_level */
     nb_sizes mode;  /* enum nb_mode */
     uint64_t seed;
@@ -50,7 +53,7 @@ typedef struct nb_options {
  * rest is refused by name, never ignored. */
 enum {
     NB_TAKES_SHAPES = 1,  /* --rows --hidden --model */
-    NB_TAKES_RUNNING = 2, /* --threads --level --mode */
+    NB_TAKES_RUNNING = 2, /* --threads --oversubscribe --level --mode */
     NB_TAKES_SEED = 4
 };
 enum { NB_SEED = 1 }; /* unless --seed says otherwise */

@@ -48,8 +48,7 @@ static double time_batch(const nb_paired *plan, size_t participant, size_t calls
 {
     const nb_participant p = plan->participants[participant];
     const double start = plan->now_ns();
-    for (size_t i = 0; i < calls; i++)
-        p.call(p.context);
+    p.run(p.context, calls);
     return plan->now_ns() - start;
 }
 

@@ -13,11 +13,11 @@
 #include <stddef.h>
 
 typedef struct nb_participant {
-    void (*call)(void *context);
+    void (*run)(void *context, size_t calls); /* returns when all are done */
     void *context;
 } nb_participant;
 
-enum { NB_PARTICIPANTS = 6, NB_PAIRS = 8 };
+enum { NB_PARTICIPANTS = 6, NB_PAIRS = 8, NB_BATCH_NS = 20000 };
 
 typedef struct nb_paired {
     const nb_participant *participants;

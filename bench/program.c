@@ -36,6 +36,14 @@ void *nb_allocate(size_t bytes)
     return nb_reallocate(NULL, bytes);
 }
 
+void *nb_allocate_lines(size_t bytes)
+{
+    void *p = aligned_alloc(NB_LINE, (bytes + NB_LINE) / NB_LINE * NB_LINE);
+    if (!p)
+        exit(nb_fail(NB_MACHINE, "no memory for %zu bytes", bytes));
+    return p;
+}
+
 char *nb_duplicate(const char *text)
 {
     return nb_format("%s", text);

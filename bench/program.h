@@ -35,6 +35,10 @@ __attribute__((format(printf, 2, 3))) int nb_fail(int status, const char *format
  * is no memory. */
 void *nb_allocate(size_t bytes);
 void *nb_reallocate(void *old, size_t bytes);
+/* Lines that no other allocation shares, two by two as some prefetchers fetch them:
+ * for what a thread writes while others work beside it. */
+enum { NB_LINE = 128 };
+void *nb_allocate_lines(size_t bytes);
 char *nb_duplicate(const char *text);
 __attribute__((format(printf, 1, 2))) char *nb_format(const char *format, ...);
 /* `list`, which is freed and may be NULL, with one item more; to be freed. */

@@ -4,26 +4,14 @@
  * and a copy of the same rows are interleaved by the paired engine, for a ratio
  * that the state of the machine does not touch; with --unfused so is the chain
  * of plain kernels that a fused one takes the place of. */
-#include "cells.h"
-#include "chain.h"
+#include "run.h"
 #include "copy.h"
-#include "gbench.h"
 #include "interrupt.h"
-#include "machine.h"
-#include "paired.h"
-#include "probe.h"
 #include "program.h"
 #include "progress.h"
-#include "shapes.h"
-#include "side.h"
-#include "table.h"
-#include "worker.h"
 
-#include <math.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static const char doc[] =
     "Times every kernel that the filters leave and writes one row a repetition, as it goes. Each "
@@ -33,8 +21,6 @@ static const char doc[] =
     "with --unfused that to the chain of plain kernels that a fused one takes the place of.";
 
 enum { REPETITIONS = 3 };
-enum { HANG_S = 4 }; /* more than a repetition takes, calibration included */
-static const double min_seconds = 0.03, paired_budget_ns = 0.02e9;
 
 /* ---- Options ------------------------------------------------------------ */
 
@@ -121,21 +107,6 @@ static int replay(run_options *o, char *program)
 
 /* ---- Cells -------------------------------------------------------------- */
 
-typedef struct run_cell {
-    const nb_variant *variant;
-    const nb_variant *copy;
-    const nb_chain_plan *chain; /* the unfused one */
-    nb_shape *shape;
-    uint64_t iterations; /* of a repetition; 0: not calibrated yet */
-    double *time_ns;     /* [repetitions] */
-    double *ratio;       /* [repetitions] to the copy */
-    double *fused_ratio; /* [repetitions] to the chain */
-    size_t done;
-    double error_u;
-    uint32_t store_used, chain_store_used;
-    bool failed, chain_failed;
-} run_cell;
-
 typedef struct run {
     run_options options;
     nb_topology topology;
@@ -209,217 +180,7 @@ static int make_cells(run *r)
     return status;
 }
 
-/* ---- A repetition ------------------------------------------------------- */
-
-/* What a crash while it is timed is reported with (the checks are made in a
- * child, see probe.h); a provider's fault must not look like ours. */
-static char now_running[NB_NAME_BYTES];
-
-static void crashed(int signal)
-{
-    static const char crash[] = "\nnormbench: crashed in ", hang[] = "\nnormbench: hung in ",
-                      after[] = "\n";
-    ssize_t n = signal == SIGALRM ? write(STDERR_FILENO, hang, sizeof hang - 1)
-                                  : write(STDERR_FILENO, crash, sizeof crash - 1);
-    n += write(STDERR_FILENO, now_running, strlen(now_running));
-    n += write(STDERR_FILENO, after, sizeof after - 1);
-    (void)n;
-    _exit(NB_FAILED);
-}
-
-static void catch_crashes(void)
-{
-    const int signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGALRM};
-    const struct sigaction action = {.sa_handler = crashed};
-    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++)
-        sigaction(signals[i], &action, NULL);
-}
-
-/* The participants of a pair: the slots of the CSV. */
-enum { KERNEL, COPY, UNFUSED };
-
-typedef struct repetition {
-    nb_workspace workspace;
-    nb_side sides[COPY + 1];
-    nb_chain chain; /* if it has links */
-    nb_gbench alone;
-    nb_paired_result paired;
-} repetition;
-
-static nb_csv_row cell_row(const run_cell *cell, size_t index)
-{
-    nb_csv_row row = nb_shape_row(cell->variant, cell->shape);
-    row.repetition = index;
-    row.error_ulp = cell->error_u;
-    return row;
-}
-
-static nb_csv_row chain_row(const run_cell *cell, const nb_chain *chain, size_t index)
-{
-    nb_csv_row row = cell_row(cell, index);
-    row.algorithm = nb_unfused;
-    row.error_ulp = chain->fused.error_u;
-    if (cell->chain->scratch)
-        row.working_set_bytes += nb_workspace_scratch_bytes(&cell->shape->spec);
-    return row;
-}
-
-/* Says what a check found, in a row without a time; takes `wrong`. */
-static int write_wrong(run *r, nb_csv_row row, char *wrong)
-{
-    row.status = wrong;
-    nb_fail(NB_FAILED, "%s%s: %s", now_running, row.algorithm == nb_unfused ? ", unfused" : "",
-            wrong);
-    const int status = nb_csv_write(&r->record.csv, &row);
-    free(wrong);
-    return status;
-}
-
-/* A chain that is wrong is left out from then on; the kernel is timed. */
-static int check_chain(run *r, run_cell *cell, repetition *now, size_t index)
-{
-    char *wrong = now->chain.count ? nb_chain_check(&now->chain, &now->workspace) : NULL;
-    if (!wrong)
-        return NB_OK;
-    const int status = write_wrong(r, chain_row(cell, &now->chain, index), wrong);
-    nb_chain_free(&now->chain);
-    cell->chain_failed = true;
-    return status;
-}
-
-static int check(run *r, run_cell *cell, repetition *now, size_t index)
-{
-    char *wrong = nb_side_check(&now->sides[0], &now->workspace);
-    cell->error_u = now->sides[0].error_u;
-    if (!wrong)
-        return check_chain(r, cell, now, index);
-    cell->failed = true;
-    return write_wrong(r, cell_row(cell, index), wrong);
-}
-
-static int time_kernel(run_cell *cell, repetition *now)
-{
-    nb_gbench calibration = {.iterations = cell->iterations};
-    bool ok = true;
-    if (cell->iterations == 0)
-        ok = nb_gbench_run(now_running, nb_side_call, &now->sides[0], 0, min_seconds, &calibration);
-    cell->iterations = calibration.iterations;
-    ok = ok &&
-         nb_gbench_run(now_running, nb_side_call, &now->sides[0], cell->iterations, 0, &now->alone);
-    return ok ? NB_OK : nb_fail(NB_FAILED, "%s: Google Benchmark reported nothing", now_running);
-}
-
-static size_t participants(const repetition *now)
-{
-    return now->chain.count ? UNFUSED + 1 : COPY + 1;
-}
-
-static void measure_paired(repetition *now)
-{
-    const nb_participant all[] = {[KERNEL] = {nb_side_call, &now->sides[KERNEL]},
-                                  [COPY] = {nb_side_call, &now->sides[COPY]},
-                                  [UNFUSED] = {nb_chain_call, &now->chain}};
-    const nb_paired plan = {.participants = all,
-                            .count = participants(now),
-                            .pairs = 1,
-                            .batch_ns = NB_BATCH_NS,
-                            .budget_ns = paired_budget_ns,
-                            .now_ns = nb_now_ns};
-    nb_paired_measure(&plan, &now->paired);
-}
-
-static nb_csv_row side_row(const run_cell *cell, const repetition *now, size_t slot, size_t index)
-{
-    nb_csv_row row = cell_row(cell, index);
-    if (slot == COPY) {
-        row = nb_shape_row(cell->copy, cell->shape);
-        row.repetition = index;
-    }
-    row.bytes = nb_side_bytes(&now->sides[slot]);
-    row.flops = nb_side_flops(&now->sides[slot]);
-    return row;
-}
-
-static nb_csv_row paired_row(const run_cell *cell, const repetition *now, size_t slot, size_t index)
-{
-    const nb_paired_result *p = &now->paired;
-    nb_csv_row row;
-    if (slot == UNFUSED) {
-        row = chain_row(cell, &now->chain, index);
-        row.bytes = nb_chain_bytes(&now->chain);
-        row.flops = nb_chain_flops(&now->chain);
-    } else {
-        row = side_row(cell, now, slot, index);
-    }
-    row.iterations = 2 * p->batch[slot] * p->rounds[0];
-    row.time_ns = p->time_ns[0][slot];
-    row.pair = (long)index;
-    row.slot = (long)slot;
-    return row;
-}
-
-/* The kernel alone, then what was interleaved. */
-static int write_rows(run *r, const run_cell *cell, const repetition *now, size_t index)
-{
-    nb_csv_row alone = side_row(cell, now, KERNEL, index);
-    alone.iterations = now->alone.iterations;
-    alone.time_ns = now->alone.time_ns;
-    int status = nb_csv_write(&r->record.csv, &alone);
-    for (size_t slot = 0; slot < participants(now) && status == NB_OK; slot++) {
-        const nb_csv_row row = paired_row(cell, now, slot, index);
-        status = nb_csv_write(&r->record.csv, &row);
-    }
-    return status;
-}
-
-static int measure(run *r, run_cell *cell, repetition *now, size_t index)
-{
-    int status = check(r, cell, now, index);
-    if (status != NB_OK || cell->failed)
-        return status;
-    if (cell->variant->provider->foreign)
-        alarm(nb_patience_s() + HANG_S);
-    status = time_kernel(cell, now);
-    if (status == NB_OK)
-        measure_paired(now);
-    alarm(0);
-    if (status == NB_OK && now->sides[COPY].status)
-        status = nb_fail(NB_FAILED, "%s: the copy beside it was refused: %s", now_running,
-                         nb_provider_status_text(cell->copy->provider, now->sides[COPY].status));
-    if (status != NB_OK)
-        return status;
-    cell->store_used = now->sides[0].store_used;
-    status = check(r, cell, now, index);
-    if (status != NB_OK || cell->failed)
-        return status;
-    cell->time_ns[cell->done] = now->alone.time_ns;
-    cell->ratio[cell->done] = nb_paired_ratio(&now->paired, KERNEL, COPY);
-    if (now->chain.count) {
-        cell->fused_ratio[cell->done] = nb_paired_ratio(&now->paired, KERNEL, UNFUSED);
-        cell->chain_store_used = now->chain.links[now->chain.count - 1].store_used;
-    }
-    cell->done++;
-    return write_rows(r, cell, now, index);
-}
-
-static int repeat_cell(run *r, run_cell *cell, size_t index)
-{
-    repetition now = {0};
-    const size_t llc = nb_topology_llc_share(&r->topology, 1);
-    int status = nb_workspace_create(&now.workspace, &cell->shape->spec);
-    if (status == NB_OK) {
-        nb_side_init(&now.sides[0], cell->variant, &now.workspace, llc);
-        nb_side_init(&now.sides[1], cell->copy, &now.workspace, llc);
-        if (cell->chain->count && !cell->chain_failed)
-            nb_chain_init(&now.chain, cell->variant, cell->chain, &now.workspace, llc);
-        status = measure(r, cell, &now, index);
-    }
-    nb_side_free(&now.sides[0]);
-    nb_side_free(&now.sides[1]);
-    nb_chain_free(&now.chain);
-    nb_workspace_free(&now.workspace);
-    return status;
-}
+/* ---- The sweep ---------------------------------------------------------- */
 
 static int measure_all(run *r)
 {
@@ -430,11 +191,10 @@ static int measure_all(run *r)
         size_t *order = nb_shuffled(r->count, r->options.filters.seed + i);
         for (size_t j = 0; j < r->count && status == NB_OK; j++) {
             run_cell *cell = &r->cells[order[j]];
-            nb_cell_name(cell->variant, cell->shape->spec.rows, cell->shape->spec.hidden,
-                         now_running);
-            nb_progress_step(&progress, now_running);
+            char name[NB_NAME_BYTES];
+            nb_progress_step(&progress, nb_shape_name(cell->variant, cell->shape, name));
             if (!cell->shape->skipped && !cell->failed)
-                status = repeat_cell(r, cell, i);
+                status = nb_run_cell(cell, i, &r->topology, &r->record.csv);
             if (nb_interrupted)
                 status = NB_INTERRUPTED;
         }
@@ -444,78 +204,6 @@ static int measure_all(run *r)
     if (status == NB_INTERRUPTED)
         nb_fail(status, "interrupted; what is finished stays in %s", r->options.out);
     return status;
-}
-
-/* ---- The table ---------------------------------------------------------- */
-
-static void add_row(nb_table *table, const run_cell *cell, bool unfused)
-{
-    const nk_kernel *k = cell->variant->kernel;
-    const nb_workspace_spec *spec = &cell->shape->spec;
-    const char *level = nb_shape_level(cell->shape);
-    nb_table_add(table, NB_PLAIN, "%s", k->op);
-    nb_table_add(table, NB_PLAIN, "%s", k->algorithm);
-    nb_table_add(table, NB_PLAIN, "%s", k->dtype);
-    nb_table_add(table, NB_PLAIN, "%s", k->isa);
-    if (cell->shape->skipped)
-        nb_table_add(table, NB_DIM, "-");
-    else
-        nb_table_add(table, NB_PLAIN, "%zu", spec->rows);
-    nb_table_add(table, NB_PLAIN, "%zu", spec->hidden);
-    nb_table_add(table, NB_PLAIN, "%s", level ? level : "?");
-    if (cell->failed || cell->done == 0) {
-        for (size_t i = 0; i < (unfused ? 4 : 3); i++)
-            nb_table_add(table, NB_DIM, "-");
-        nb_table_add(table, cell->failed ? NB_RED : NB_DIM, "%s",
-                     cell->failed ? "a check failed" : cell->shape->skipped);
-        return;
-    }
-    nb_table_add(table, NB_BOLD, "%.1f", nb_median(cell->time_ns, cell->done) / (double)spec->rows);
-    nb_table_add(table, NB_PLAIN, "%.2f", nb_median(cell->ratio, cell->done));
-    if (unfused && cell->chain->count && !cell->chain_failed)
-        nb_table_add(table, NB_PLAIN, "%.2f", nb_median(cell->fused_ratio, cell->done));
-    else if (unfused)
-        nb_table_add(table, cell->chain_failed ? NB_RED : NB_DIM, "%s",
-                     cell->chain_failed ? "wrong" : "-");
-    nb_table_add(table, NB_PLAIN, "%.1f", cell->error_u);
-    nb_table_add(table, NB_PLAIN, "%s", cell->shape->mode == NB_ROTATE ? "rotate" : "");
-}
-
-/* Why kernels are not timed unfused, each reason once. */
-static void print_missing(const run *r)
-{
-    for (size_t i = 0; i < r->variants.count; i++) {
-        const int op = r->variants.items[i].op;
-        const char *why = r->chains[i].missing;
-        for (size_t j = 0; j < i && why; j++)
-            if (r->variants.items[j].op == op && r->chains[j].missing &&
-                strcmp(r->chains[j].missing, why) == 0)
-                why = NULL;
-        if (why)
-            printf("%s is not timed unfused: %s.\n", nk_ops[op].name, why);
-    }
-}
-
-static void print_table(run *r)
-{
-    const bool unfused = r->options.unfused;
-    static const char *const plain[] = {"<kernel", "<algorithm", "<dtype", "<isa",
-                                        ">rows",   ">hidden",    "<level", ">ns/row",
-                                        ">/copy",  ">error, u",  "<",      NULL};
-    static const char *const with_unfused[] = {
-        "<kernel", "<algorithm", "<dtype",    "<isa",      ">rows", ">hidden", "<level",
-        ">ns/row", ">/copy",     ">/unfused", ">error, u", "<",     NULL};
-    nb_table table;
-    nb_table_init(&table, unfused ? with_unfused : plain);
-    for (size_t i = 0; i < r->count; i++)
-        add_row(&table, &r->cells[i], unfused);
-    nb_table_print(&table, stdout);
-    printf("\nns/row: wall time of a call through Google Benchmark, over its rows, the median of "
-           "%zu.\n/copy: time over that of a copy of the same rows, interleaved with it.\n",
-           r->options.repetitions);
-    if (unfused)
-        printf("/unfused: time over that of the plain kernels that do the same, likewise.\n");
-    print_missing(r);
 }
 
 /* ---- The command -------------------------------------------------------- */
@@ -536,9 +224,7 @@ static int open_record(run *r)
 
 static int prepare(run *r)
 {
-    int status = nb_check_threads(&r->options.filters);
-    if (status == NB_OK)
-        status = nb_providers_load(&r->options.filters.provider, &r->providers);
+    int status = nb_providers_load(&r->options.filters.provider, &r->providers);
     if (status == NB_OK)
         status = nb_copies_load(&r->copies);
     if (status != NB_OK)
@@ -561,7 +247,7 @@ static void record_chain(run *r, const run_cell *cell)
     nb_variant variant = *cell->variant;
     variant.kernel = &kernel;
     char name[NB_NAME_BYTES];
-    nb_cell_name(&variant, cell->shape->spec.rows, cell->shape->spec.hidden, name);
+    nb_shape_name(&variant, cell->shape, name);
     nb_record_cell(&r->record, name, nb_shape_level(cell->shape), cell->chain_store_used,
                    cell->chain->missing);
 }
@@ -569,15 +255,16 @@ static void record_chain(run *r, const run_cell *cell)
 static int measure_and_report(run *r)
 {
     nb_catch_interrupts();
-    catch_crashes();
+    nb_run_catch_crashes();
     int status = measure_all(r);
     for (size_t i = 0; i < r->count; i++) {
         const run_cell *cell = &r->cells[i];
         if ((cell->failed || cell->chain_failed) && status == NB_OK)
             status = NB_FAILED;
-        nb_cell_name(cell->variant, cell->shape->spec.rows, cell->shape->spec.hidden, now_running);
+        char name[NB_NAME_BYTES];
+        nb_shape_name(cell->variant, cell->shape, name);
         if (cell->done || cell->shape->skipped)
-            nb_record_cell(&r->record, now_running, nb_shape_level(cell->shape), cell->store_used,
+            nb_record_cell(&r->record, name, nb_shape_level(cell->shape), cell->store_used,
                            cell->shape->skipped);
         if (cell->done && (cell->chain->count || cell->chain->missing))
             record_chain(r, cell);
@@ -585,7 +272,7 @@ static int measure_and_report(run *r)
     const bool complete = status == NB_OK || status == NB_FAILED;
     const int closed = nb_record_close(&r->record, complete);
     if (complete)
-        print_table(r);
+        nb_run_print(r->cells, r->count, r->options.repetitions, r->options.unfused);
     const int printed = nb_output_close(stdout, "the table");
     return status != NB_OK ? status : closed != NB_OK ? closed : printed;
 }

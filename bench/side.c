@@ -2,7 +2,6 @@
 #include "side.h"
 #include "check.h"
 #include "probe.h"
-#include "program.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -31,32 +30,60 @@ static void keep_operands(int op, const nk_args *from, nk_args *to)
         to->fraction = 0;
 }
 
-void nb_side_init(nb_side *side, const nb_variant *variant, const nb_workspace *workspace,
-                  size_t llc_bytes)
+static void init_lane(nb_lane *lane, const nb_variant *variant, const nb_workspace *workspace,
+                      size_t llc_bytes)
 {
     const size_t sets = workspace->spec.sets;
-    *side = (nb_side){.variant = variant, .sets = sets};
-    side->args = nb_allocate(sets * sizeof *side->args);
+    *lane = (nb_lane){.function = variant->kernel->function, .sets = sets};
+    lane->args = nb_allocate(sets * sizeof *lane->args);
     for (size_t i = 0; i < sets; i++) {
-        keep_operands(variant->op, &workspace->args[i], &side->args[i]);
-        side->args[i].llc_bytes = llc_bytes;
-        side->args[i].store_used = &side->store_used;
+        keep_operands(variant->op, &workspace->args[i], &lane->args[i]);
+        lane->args[i].llc_bytes = llc_bytes;
+        lane->args[i].store_used = &lane->store_used;
     }
+}
+
+void nb_side_init(nb_side *side, const nb_variant *variant, nb_stage *stage)
+{
+    *side = (nb_side){.variant = variant, .stage = stage};
+    side->lanes = nb_allocate_lines(stage->threads * sizeof *side->lanes);
+    for (size_t i = 0; i < stage->threads; i++)
+        init_lane(&side->lanes[i], variant, &stage->workspaces[i], stage->llc_bytes);
 }
 
 void nb_side_free(nb_side *side)
 {
-    free(side->args);
+    for (size_t i = 0; side->lanes && i < side->stage->threads; i++)
+        free(side->lanes[i].args);
+    free(side->lanes);
     *side = (nb_side){0};
 }
 
-void nb_side_call(void *context)
+void nb_lane_call(nb_lane *lane)
 {
-    nb_side *side = context;
-    const nk_status status = side->variant->kernel->function(&side->args[side->next]);
+    const nk_status status = lane->function(&lane->args[lane->next]);
     if (__builtin_expect(status != NK_OK, 0))
-        side->status = status;
-    side->next = side->next + 1 == side->sets ? 0 : side->next + 1;
+        lane->status = status;
+    lane->next = lane->next + 1 == lane->sets ? 0 : lane->next + 1;
+}
+
+typedef struct calls {
+    nb_side *side;
+    size_t count;
+} calls;
+
+static void run_lane(void *context, size_t thread)
+{
+    const calls *c = context;
+    nb_lane *lane = &c->side->lanes[thread];
+    for (size_t i = 0; i < c->count; i++)
+        nb_lane_call(lane);
+}
+
+void nb_side_run(void *side, size_t count)
+{
+    calls c = {side, count};
+    nb_team_run(c.side->stage->team, run_lane, &c);
 }
 
 static void compare_some(const nb_side *side, const nk_args *args, nb_error *worst)
@@ -67,7 +94,7 @@ static void compare_some(const nb_side *side, const nk_args *args, nb_error *wor
     block = block ? block : 1;
     /* Sums over rows need all of them. */
     if (args->rows <= BLOCKS * block || nk_op_is_backward(v->op)) {
-        nb_compare(v->op, v->dtype, args, worst);
+        nb_compare_rows(v->op, v->dtype, args, 0, args->rows, worst);
         return;
     }
     const size_t last = args->rows - block;
@@ -77,32 +104,73 @@ static void compare_some(const nb_side *side, const nk_args *args, nb_error *wor
     }
 }
 
-char *nb_side_check(nb_side *side, nb_workspace *workspace)
+nk_status nb_side_status(const nb_side *side)
 {
-    const nb_variant *v = side->variant;
-    nb_workspace_clear_outputs(workspace, 0);
-    const nk_status status = side->status ? side->status : nb_call_kernel(v, &side->args[0]);
-    if (status != NK_OK)
-        return nb_call_failure(v, status);
-    return nb_side_compare(side);
+    nk_status status = NK_OK;
+    for (size_t i = 0; i < side->stage->threads && status == NK_OK; i++)
+        status = side->lanes[i].status;
+    return status;
+}
+
+char *nb_side_prove(nb_side *side)
+{
+    for (size_t i = 0; i < side->stage->threads; i++) {
+        const nk_status status = nb_call_kernel(side->variant, &side->lanes[i].args[0]);
+        if (status != NK_OK)
+            return nb_call_failure(side->variant, status);
+    }
+    return NULL;
+}
+
+void nb_side_rewind(nb_side *side)
+{
+    for (size_t i = 0; i < side->stage->threads; i++)
+        side->lanes[i].next = 0;
+}
+
+char *nb_side_check(nb_side *side)
+{
+    if (nb_side_status(side) != NK_OK)
+        return nb_call_failure(side->variant, nb_side_status(side));
+    nb_stage_clear_outputs(side->stage);
+    char *wrong = nb_side_prove(side);
+    if (!wrong && side->stage->threads > 1) {
+        nb_stage_clear_outputs(side->stage);
+        nb_side_rewind(side);
+        nb_side_run(side, 1);
+    }
+    return wrong ? wrong : nb_side_compare(side);
 }
 
 char *nb_side_compare(nb_side *side)
 {
     nb_error worst = {.operand = -1};
-    compare_some(side, &side->args[0], &worst);
+    for (size_t i = 0; i < side->stage->threads; i++) {
+        nb_error found = {.operand = -1};
+        compare_some(side, &side->lanes[i].args[0], &found);
+        found.row += side->stage->workspaces[i].spec.first_row;
+        if (worst.operand < 0 || !(found.u <= worst.u))
+            worst = found;
+    }
     side->error_u = worst.u > side->error_u ? worst.u : side->error_u;
-    if (worst.operand >= 0 && worst.u <= nb_bound(side->variant, side->args[0].hidden))
+    if (worst.operand >= 0 && worst.u <= nb_bound(side->variant, side->stage->spec.hidden))
         return NULL;
     return worst.operand < 0 ? nb_duplicate("nothing to compare") : nb_error_text(&worst);
 }
 
 double nb_side_bytes(const nb_side *side)
 {
-    return (double)nk_call_bytes(side->variant->op, side->variant->dtype, &side->args[0]);
+    double bytes = 0;
+    for (size_t i = 0; i < side->stage->threads; i++)
+        bytes +=
+            (double)nk_call_bytes(side->variant->op, side->variant->dtype, &side->lanes[i].args[0]);
+    return bytes;
 }
 
 double nb_side_flops(const nb_side *side)
 {
-    return side->variant->algorithm ? nk_call_flops(side->variant->algorithm, &side->args[0]) : NAN;
+    double flops = side->variant->algorithm ? 0 : NAN;
+    for (size_t i = 0; i < side->stage->threads && side->variant->algorithm; i++)
+        flops += nk_call_flops(side->variant->algorithm, &side->lanes[i].args[0]);
+    return flops;
 }

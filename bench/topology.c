@@ -131,27 +131,60 @@ double nb_topology_quota(const char *root)
 
 /* ---- Caches and cores -------------------------------------------------- */
 
-/* Of the fastest kind of core where kinds differ, and the last of those: the
- * first CPU is where interrupts tend to go. */
-static int choose_cpu(hwloc_topology_t hwloc, const cpu_set_t *allowed)
+/* What a CPU is ordered by. */
+typedef struct candidate {
+    nb_place place;
+    int sibling; /* how many of its core come before it */
+    int kind;    /* ascending in performance */
+    int core;
+} candidate;
+
+static int by_preference(const void *left, const void *right)
 {
-    int best = -1, best_kind = -1;
-    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
-        if (!CPU_ISSET((size_t)cpu, allowed))
-            continue;
-        int kind = -1;
-        if (hwloc) {
-            hwloc_bitmap_t one = hwloc_bitmap_alloc();
-            hwloc_bitmap_only(one, (unsigned)cpu);
-            kind = hwloc_cpukinds_get_by_cpuset(hwloc, one, 0); /* ascending in performance */
-            hwloc_bitmap_free(one);
-        }
-        if (kind >= best_kind) {
-            best = cpu;
-            best_kind = kind;
-        }
+    const candidate *a = left, *b = right;
+    if (a->sibling != b->sibling)
+        return a->sibling < b->sibling ? -1 : 1;
+    if (a->kind != b->kind)
+        return a->kind > b->kind ? -1 : 1;
+    return a->place.cpu > b->place.cpu ? -1 : 1;
+}
+
+static const hwloc_obj_type_t cache_types[NB_CACHES] = {HWLOC_OBJ_L1CACHE, HWLOC_OBJ_L2CACHE,
+                                                        HWLOC_OBJ_L3CACHE};
+
+static candidate describe_cpu(hwloc_topology_t hwloc, int cpu)
+{
+    candidate c = {.place = {.cpu = cpu, .cache = {-1, -1, -1}}, .kind = -1, .core = -1};
+    const hwloc_obj_t pu = hwloc ? hwloc_get_pu_obj_by_os_index(hwloc, (unsigned)cpu) : NULL;
+    if (!pu)
+        return c;
+    c.kind = hwloc_cpukinds_get_by_cpuset(hwloc, pu->cpuset, 0);
+    const hwloc_obj_t core = hwloc_get_ancestor_obj_by_type(hwloc, HWLOC_OBJ_CORE, pu);
+    c.core = core ? (int)core->logical_index : -1;
+    for (int i = 0; i < NB_CACHES; i++) {
+        const hwloc_obj_t cache = hwloc_get_ancestor_obj_by_type(hwloc, cache_types[i], pu);
+        c.place.cache[i] = cache ? (int)cache->logical_index : -1;
     }
-    return best;
+    return c;
+}
+
+static void find_places(nb_topology *t, hwloc_topology_t hwloc)
+{
+    static candidate all[CPU_SETSIZE];
+    size_t n = 0;
+    for (int cpu = CPU_SETSIZE; cpu-- > 0;) {
+        if (!CPU_ISSET((size_t)cpu, &t->allowed))
+            continue;
+        all[n] = describe_cpu(hwloc, cpu);
+        for (size_t i = 0; i < n; i++)
+            all[n].sibling += all[n].core >= 0 && all[i].core == all[n].core;
+        n++;
+    }
+    qsort(all, n, sizeof *all, by_preference);
+    for (size_t i = 0; i < n; i++)
+        t->places[i] = all[i].place;
+    t->place_count = n;
+    t->cpu = n ? t->places[0].cpu : -1;
 }
 
 static unsigned count_allowed(hwloc_const_cpuset_t set, const cpu_set_t *allowed)
@@ -164,13 +197,11 @@ static unsigned count_allowed(hwloc_const_cpuset_t set, const cpu_set_t *allowed
 
 static void find_caches(nb_topology *t, hwloc_topology_t hwloc)
 {
-    static const hwloc_obj_type_t types[NB_CACHES] = {HWLOC_OBJ_L1CACHE, HWLOC_OBJ_L2CACHE,
-                                                      HWLOC_OBJ_L3CACHE};
     const hwloc_obj_t pu = hwloc_get_pu_obj_by_os_index(hwloc, (unsigned)t->cpu);
     if (!pu)
         return;
     for (int i = 0; i < NB_CACHES; i++) {
-        const hwloc_obj_t cache = hwloc_get_ancestor_obj_by_type(hwloc, types[i], pu);
+        const hwloc_obj_t cache = hwloc_get_ancestor_obj_by_type(hwloc, cache_types[i], pu);
         if (!cache)
             continue;
         t->caches[i].bytes = (size_t)cache->attr->cache.size;
@@ -212,7 +243,7 @@ void nb_topology_load(nb_topology *t)
         hwloc_topology_destroy(hwloc);
         hwloc = NULL;
     }
-    t->cpu = choose_cpu(hwloc, &t->allowed);
+    find_places(t, hwloc);
     find_cpu_name(t, hwloc);
     if (hwloc) {
         find_caches(t, hwloc);
@@ -224,15 +255,38 @@ void nb_topology_load(nb_topology *t)
     t->quota_cpus = nb_topology_quota("");
 }
 
+size_t nb_topology_threads(const nb_topology *t)
+{
+    size_t threads = t->cores_allowed ? t->cores_allowed : t->place_count;
+    if (t->quota_cpus > 0 && t->quota_cpus < (double)threads)
+        threads = (size_t)t->quota_cpus;
+    return threads ? threads : 1;
+}
+
+void nb_topology_cpus(const nb_topology *t, size_t threads, int *cpus)
+{
+    for (size_t i = 0; i < threads; i++)
+        cpus[i] = t->place_count ? t->places[i % t->place_count].cpu : -1;
+}
+
+size_t nb_topology_share(const nb_topology *t, int cache, size_t threads)
+{
+    size_t most = 1;
+    const size_t places = threads < t->place_count ? threads : t->place_count;
+    for (size_t i = 0; i < places; i++) {
+        size_t sharers = 0;
+        for (size_t thread = 0; thread < threads; thread++)
+            sharers += t->places[thread % t->place_count].cache[cache] == t->places[i].cache[cache];
+        most = sharers > most ? sharers : most;
+    }
+    return t->caches[cache].bytes / most;
+}
+
 size_t nb_topology_llc_share(const nb_topology *t, size_t threads)
 {
-    for (int i = NB_CACHES; i-- > 0;) {
-        const nb_cache *cache = &t->caches[i];
-        if (cache->bytes == 0)
-            continue;
-        const size_t sharers = cache->sharers < threads ? cache->sharers : threads;
-        return cache->bytes / (sharers ? sharers : 1);
-    }
+    for (int i = NB_CACHES; i-- > 0;)
+        if (t->caches[i].bytes)
+            return nb_topology_share(t, i, threads);
     return 0;
 }
 

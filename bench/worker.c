@@ -17,6 +17,14 @@
 
 enum { CHANNEL = 3 }; /* the file descriptor that job and result pass through */
 
+void nb_job_init(nb_job *job, const nb_shape *shape, const nb_topology *t)
+{
+    *job = (nb_job){.spec = shape->spec,
+                    .threads = shape->threads,
+                    .llc_bytes = nb_topology_llc_share(t, shape->threads)};
+    nb_topology_cpus(t, job->threads, job->cpus);
+}
+
 void nb_job_add(nb_job *job, const nb_variant *variant)
 {
     nb_job_side *side = &job->sides[job->count++];
@@ -44,7 +52,7 @@ __attribute__((format(printf, 3, 4))) static bool fail(nb_job_result *result, in
 typedef struct loaded {
     nb_provider providers[NB_PARTICIPANTS];
     nb_variant variants[NB_PARTICIPANTS];
-    nb_workspace workspace;
+    nb_stage stage;
     nb_side sides[NB_PARTICIPANTS];
     size_t count; /* of sides */
 } loaded;
@@ -73,18 +81,19 @@ static bool load(const nb_job *job, loaded *l, nb_job_result *result)
             return fail(result, NB_FAILED, "%s has no %s/%s/%s/%s any more", side->provider,
                         side->op, side->algorithm, side->dtype, side->isa);
     }
-    const int status = nb_workspace_create(&l->workspace, &job->spec);
+    const int status =
+        nb_stage_open(&l->stage, &job->spec, job->cpus, job->threads, job->llc_bytes);
     if (status != NB_OK)
-        return fail(result, status, "the operands could not be made");
+        return fail(result, status, "threads and operands could not be made");
     for (; l->count < job->count; l->count++)
-        nb_side_init(&l->sides[l->count], &l->variants[l->count], &l->workspace, job->llc_bytes);
+        nb_side_init(&l->sides[l->count], &l->variants[l->count], &l->stage);
     return true;
 }
 
 static bool check(loaded *l, nb_job_result *result)
 {
     for (size_t i = 0; i < l->count; i++) {
-        char *wrong = nb_side_check(&l->sides[i], &l->workspace);
+        char *wrong = nb_side_check(&l->sides[i]);
         result->error_u[i] = l->sides[i].error_u;
         if (!wrong)
             continue;
@@ -101,11 +110,11 @@ static void measure(const nb_job *job, loaded *l, nb_job_result *result)
 {
     nb_participant participants[NB_PARTICIPANTS];
     for (size_t i = 0; i < l->count; i++)
-        participants[i] = (nb_participant){nb_side_call, &l->sides[i]};
+        participants[i] = (nb_participant){nb_side_run, &l->sides[i]};
     const nb_paired plan = {.participants = participants,
                             .count = l->count,
                             .pairs = job->pairs,
-                            .batch_ns = job->batch_ns,
+                            .batch_ns = NB_BATCH_NS,
                             .budget_ns = job->budget_ns,
                             .now_ns = nb_now_ns};
     /* Each side has proved itself; one may hang yet. */
@@ -115,19 +124,13 @@ static void measure(const nb_job *job, loaded *l, nb_job_result *result)
     for (size_t i = 0; i < l->count; i++) {
         result->bytes[i] = nb_side_bytes(&l->sides[i]);
         result->flops[i] = nb_side_flops(&l->sides[i]);
-        result->store_used[i] = l->sides[i].store_used;
+        result->store_used[i] = l->sides[i].lanes[0].store_used;
     }
-    result->working_set_bytes = l->workspace.set_bytes * l->workspace.spec.sets;
 }
 
 void nb_job_run(const nb_job *job, nb_job_result *result)
 {
     *result = (nb_job_result){.failed_side = -1};
-    const char *unbound = job->cpu >= 0 ? nb_topology_bind(job->cpu) : NULL;
-    if (unbound) {
-        fail(result, NB_MACHINE, "CPU %d: %s", job->cpu, unbound);
-        return;
-    }
     static loaded l; /* large */
     memset(&l, 0, sizeof l);
     if (load(job, &l, result) && check(&l, result)) {
@@ -136,7 +139,7 @@ void nb_job_run(const nb_job *job, nb_job_result *result)
     }
     for (size_t i = 0; i < l.count; i++)
         nb_side_free(&l.sides[i]);
-    nb_workspace_free(&l.workspace);
+    nb_stage_close(&l.stage);
 }
 
 /* ---- In another --------------------------------------------------------- */

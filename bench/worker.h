@@ -8,7 +8,7 @@
 
 #include "cells.h"
 #include "paired.h"
-#include "workspace.h"
+#include "shapes.h"
 
 #include <limits.h>
 
@@ -23,10 +23,11 @@ typedef struct nb_job {
     size_t count;
     nb_job_side sides[NB_PARTICIPANTS];
     nb_workspace_spec spec; /* of an op whose operands all sides share */
-    size_t llc_bytes;
-    int cpu; /* to be bound to; -1: none */
+    size_t llc_bytes;       /* for each thread */
+    size_t threads;
+    int cpus[NB_MOST_THREADS]; /* [threads], to be bound to; -1: none */
     size_t pairs;
-    double batch_ns, budget_ns;
+    double budget_ns; /* for all of them */
 } nb_job;
 
 /* All that comes back. */
@@ -35,13 +36,14 @@ typedef struct nb_job_result {
     int failed_side; /* whose check failed; -1: none */
     char error[512];
     nb_paired_result paired;
-    size_t working_set_bytes;
     double error_u[NB_PARTICIPANTS];
     double bytes[NB_PARTICIPANTS], flops[NB_PARTICIPANTS];
     uint32_t store_used[NB_PARTICIPANTS];
 } nb_job_result;
 
-enum { NB_BATCH_NS = 20000 };
+/* A job without participants: the shape's operands, on as many threads as it has,
+ * placed as the machine has them. */
+void nb_job_init(nb_job *job, const nb_shape *shape, const nb_topology *t);
 
 /* Adds a participant; its variant must outlive nothing: names are copied. */
 void nb_job_add(nb_job *job, const nb_variant *variant);

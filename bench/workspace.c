@@ -65,9 +65,11 @@ static size_t operand_bytes(const nb_workspace_spec *spec, int operand)
 
 /* splitmix64 (Steele, Lea, Flood 2014): any seed will do, and each operand and
  * set has a stream of its own. */
+static const uint64_t stride = UINT64_C(0x9e3779b97f4a7c15);
+
 uint64_t nb_random(uint64_t *state)
 {
-    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t z = *state += stride;
     z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
     z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
     return z ^ z >> 31;
@@ -131,12 +133,15 @@ static float row_level(const nb_workspace_spec *spec, size_t row)
     return spec->dtype == NK_F16 ? half_levels[row % 4] : levels[row % 4];
 }
 
+/* Each element takes one number: those of the rows before are passed over. */
 static void fill_rows(const nb_workspace_spec *spec, void *p, uint64_t *state)
 {
-    for (size_t row = 0; row < spec->rows; row++) {
+    *state += stride * (uint64_t)(spec->first_row * spec->hidden);
+    for (size_t r = 0; r < spec->rows; r++) {
+        const size_t row = spec->first_row + r;
         const float level = row_level(spec, row);
         for (size_t i = 0; i < spec->hidden; i++)
-            nk_from_float(p, row * spec->hidden + i, spec->dtype,
+            nk_from_float(p, r * spec->hidden + i, spec->dtype,
                           element(spec, row, i, normal(state), level));
     }
 }
@@ -163,6 +168,7 @@ static void fill_input(const nb_workspace_spec *spec, int operand, void *p, uint
         }
         return;
     default:
+        *state += stride * (uint64_t)spec->first_row;
         for (size_t i = 0; i < count; i++)
             ((float *)p)[i] = operand == NK_OPERAND_MEAN ? 0.1f * normal(state)
                                                          : 1.0f + 0.1f * fabsf(normal(state));
@@ -183,6 +189,17 @@ void nb_workspace_clear_outputs(nb_workspace *workspace, size_t set)
     for (int i = 0; i < NK_OPERANDS; i++)
         if (has(spec, i) && nk_operand_direction(spec->op, i) != NK_DIRECTION_IN)
             clear_output(spec, i, nk_operand_get(&workspace->args[set], i));
+}
+
+/* ---- Threads ------------------------------------------------------------ */
+
+nb_workspace_spec nb_workspace_share(const nb_workspace_spec *whole, size_t threads, size_t thread)
+{
+    const size_t each = whole->rows / threads, rest = whole->rows % threads;
+    nb_workspace_spec share = *whole;
+    share.rows = each + (thread < rest);
+    share.first_row += each * thread + (thread < rest ? thread : rest);
+    return share;
 }
 
 /* ---- The arena ---------------------------------------------------------- */

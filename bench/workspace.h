@@ -32,6 +32,7 @@ typedef struct nb_workspace_spec {
     int op;
     nk_dtype dtype;
     size_t rows;
+    size_t first_row; /* of a larger workspace whose rows these are, of one thread among several */
     size_t hidden;
     uint32_t operands; /* mask of 1 << NK_OPERAND_...; 0: nb_operands_usual */
     uint32_t flags;    /* nk_args.flags */
@@ -60,6 +61,10 @@ uint64_t nb_random(uint64_t *state);
 uint32_t nb_operands_usual(int op);
 /* All that the op can take. */
 uint32_t nb_operands_all(int op);
+
+/* The rows of one of several threads, as even as can be: they hold the numbers
+ * that those rows of the whole would. */
+nb_workspace_spec nb_workspace_share(const nb_workspace_spec *whole, size_t threads, size_t thread);
 
 /* Bytes of one set's operands, without mapping anything; 0 if that overflows. */
 size_t nb_workspace_bytes(const nb_workspace_spec *spec);

@@ -69,7 +69,11 @@ expect 0 'ns/row' "$normbench" run --kernel deepnorm,prmsnorm,dyt --dtype f32 --
 expect 2 '--out' "$normbench" run $small
 expect 2 'No such file' "$normbench" run $small --out "$work/nowhere/a.csv"
 expect 2 'contradict' "$normbench" run --kernel rmsnorm --rows 2 --level L1 --out "$work/b.csv"
-expect 2 'one thread' "$normbench" run $small --threads 2 --out "$work/b.csv"
+expect 2 '0 leaves nothing to do' "$normbench" run $small --threads 0 --out "$work/b.csv"
+expect 2 "'-1' is no whole number" "$normbench" run $small --threads -1 --out "$work/b.csv"
+expect 2 "'abc' is no whole number" "$normbench" run $small --threads 1,abc --out "$work/b.csv"
+expect 2 'at most' "$normbench" run $small --threads 5000 --oversubscribe --out "$work/b.csv"
+expect 3 '--oversubscribe' "$normbench" run $small --threads 1000 --out "$work/b.csv"
 expect 2 'no number' "$normbench" run $small --repetitions 0 --out "$work/b.csv"
 expect 2 'too large' "$normbench" run --kernel rmsnorm --hidden 9999999999999999999 --out "$work/b.csv"
 expect 3 'exceed the memory' "$normbench" run --kernel rmsnorm --rows 1 --hidden 99999999999999 --out "$work/b.csv"
@@ -122,6 +126,26 @@ holds 'a crash while it is timed leaves the file incomplete' complete "$work/lat
 expect 1 'hung in rmsnorm' env NORMBENCH_PATIENCE=1 "$normbench" run --hidden 64 --rows 2 \
     --provider "$twins/twin_later_hang.so" --out "$work/hang.csv"
 
+# ---- run: threads
+threads="--kernel rmsnorm --dtype f32 --isa scalar --hidden 768 --repetitions 1 --oversubscribe"
+expect 0 '2 threads' "$normbench" run $threads --rows 5 --threads 1,2 --out "$work/th.csv"
+holds 'rows are those of all threads' is \
+    "$(column 14,16 "$work/th.csv" | sort -u | tr '\n' ' ')" '5,1 5,2 '
+set -- $(column 9,16,24 "$work/th.csv" | sort -u | grep rmsnorm)
+holds 'each thread reads its own parameters' is "$*" \
+    "rmsnorm,1,$(((2 * 5 + 1) * 768 * 4)) rmsnorm,2,$(((2 * 5 + 2) * 768 * 4))"
+holds 'the cell has its threads in its name' grep -q 'rows:5/hidden:768/threads:2"' "$work/th.json"
+expect 0 'rows < 2 threads' "$normbench" run $threads --rows 1 --threads 2 --out "$work/th1.csv"
+expect 0 'ns/row' "$normbench" run --replay "$work/th.json" --out "$work/thr.csv"
+holds 'a replay has as many threads' is "$(column 16 "$work/thr.csv" | sort -u | tr '\n' ' ')" '1 2 '
+expect 0 'ns/row' "$normbench" run --provider "$twins/twin_thread_crash.so" --hidden 64 --rows 2 \
+    --repetitions 1 --out "$work/tc1.csv"
+expect 1 'crashed in rmsnorm' "$normbench" run --provider "$twins/twin_thread_crash.so" --hidden 64 \
+    --rows 2 --threads 2 --oversubscribe --out "$work/tc.csv"
+expect 1 'y[1, 0] is' "$normbench" run --provider "$twins/twin_thread_wrong.so" --hidden 64 \
+    --rows 2 --threads 2 --oversubscribe --out "$work/tw.csv"
+holds 'what is wrong in a thread is never timed' is "$(column 23 "$work/tw.csv" | tr -d '\n')" ''
+
 # ---- claim
 pair="--isa scalar --hidden 768 --rows 2 --quick"
 expect 0 '15-20 % hold' "$normbench" claim $pair --out "$work/c.csv" --processes 3
@@ -137,7 +161,13 @@ expect 0 'add_rmsnorm (default) against add_layernorm' "$normbench" claim $pair 
     --kernel add_layernorm,add_rmsnorm
 expect 0 'against layernorm (two_pass)' "$normbench" claim $pair --processes 1 --algorithm two_pass
 expect 2 'no pair to compare' "$normbench" claim --kernel rmsnorm
-expect 2 'one thread' "$normbench" claim --threads 2
+expect 3 '--oversubscribe' "$normbench" claim $pair --threads 1000
+expect 0 ', 2 threads' "$normbench" claim $pair --processes 1 --threads 1,2 --oversubscribe \
+    --out "$work/ct.csv"
+holds 'claim with one thread and with two' is \
+    "$(column 14,16 "$work/ct.csv" | sort -u | tr '\n' ' ')" '2,1 2,2 '
+expect 1 'while it was timed' "$normbench" ab "$twins/twin_right.so" \
+    "$twins/twin_thread_crash.so" --hidden 64 --rows 2 --processes 1 --threads 2 --oversubscribe
 expect 2 'exists' "$normbench" claim $pair --out "$work/c.csv"
 expect 3 'No space left' "$normbench" claim $pair --out /dev/full
 expect 2 'other subcommands' "$normbench" worker
@@ -182,6 +212,12 @@ last=$(taskset -pc $$ | sed 's/.*[ ,-]//')
 expect 0 "measured on     CPU $last" taskset -c "$last" "$normbench" info
 holds 'one CPU is allowed' grep -q 'CPUs allowed    1$' "$work/output"
 expect 0 'ns/row' taskset -c "$last" "$normbench" run $small --repetitions 1 --out "$work/t.csv"
+expect 3 '1 core may be used' taskset -c "$last" "$normbench" run $small --threads 2 --out "$work/t2.csv"
+expect 0 'ns/row' taskset -c "$last" "$normbench" run $small --threads all --repetitions 1 \
+    --out "$work/t3.csv"
+holds 'all the threads of one core are one' is "$(column 16 "$work/t3.csv" | sort -u)" 1
+expect 0 '3 threads' taskset -c "$last" "$normbench" run $threads --rows 3 --threads 3 \
+    --out "$work/t4.csv"
 holds 'the binding is recorded' grep -q "\"bound_cpu\":[[:space:]]*$last," "$work/t.json"
 
 echo "$checks checks, $failures failures"

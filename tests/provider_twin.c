@@ -4,12 +4,14 @@
  * with its table, TWIN_REPEAT how often it does its work,
  * TWIN_POISON how wrong the second of three kernels is, and TWIN_AT_LOAD,
  * TWIN_AT_CALL and TWIN_LATER what it does instead: CRASH (SIGSEGV), ILLEGAL,
- * HANG, LEAVE (ends the process as if all were well). */
+ * HANG, LEAVE (ends the process as if all were well). TWIN_IN_THREAD is what it
+ * does in another thread than the first; WRONG is all that it does there. */
 #include "normkernels.h"
 
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #ifndef TWIN_NAME
@@ -45,8 +47,11 @@
 #ifndef TWIN_LATER /* after some thousand calls: when it is timed */
 #define TWIN_LATER BEHAVE
 #endif
+#ifndef TWIN_IN_THREAD
+#define TWIN_IN_THREAD BEHAVE
+#endif
 
-enum fault { BEHAVE, CRASH, ILLEGAL, HANG, LEAVE };
+enum fault { BEHAVE, CRASH, ILLEGAL, HANG, LEAVE, WRONG };
 
 static void misbehave(enum fault fault)
 {
@@ -119,6 +124,10 @@ nk_status nk_rmsnorm_f32_twin(const nk_args *args)
         misbehave(TWIN_LATER);
     for (int i = 0; i < TWIN_REPEAT; i++)
         work(args);
+    if (TWIN_IN_THREAD != BEHAVE && syscall(SYS_gettid) != getpid()) {
+        misbehave(TWIN_IN_THREAD);
+        ((float *)args->y)[0] *= 2.0f;
+    }
     return NK_OK;
 }
 

@@ -37,27 +37,30 @@ typedef struct fake {
     double cost_ns;
 } fake;
 
-static void fake_call(void *context)
+static void fake_run(void *context, size_t calls)
 {
     const fake *f = context;
-    if (traced + 1 < sizeof trace)
-        trace[traced++] = f->letter;
-    fake_ns += f->cost_ns;
+    for (size_t i = 0; i < calls; i++) {
+        if (traced + 1 < sizeof trace)
+            trace[traced++] = f->letter;
+        fake_ns += f->cost_ns;
+    }
 }
 
 /* The machine slows down as time goes by. */
-static void drifting_call(void *context)
+static void drifting_run(void *context, size_t calls)
 {
     const fake *f = context;
-    fake_ns += f->cost_ns * (1 + fake_ns * 1e-8);
+    for (size_t i = 0; i < calls; i++)
+        fake_ns += f->cost_ns * (1 + fake_ns * 1e-8);
 }
 
-static nb_paired_result measure_fakes(fake *fakes, size_t count, void (*call)(void *),
+static nb_paired_result measure_fakes(fake *fakes, size_t count, void (*run)(void *, size_t),
                                       double budget_ns, size_t pairs)
 {
     nb_participant participants[NB_PARTICIPANTS];
     for (size_t i = 0; i < count; i++)
-        participants[i] = (nb_participant){call, &fakes[i]};
+        participants[i] = (nb_participant){run, &fakes[i]};
     const nb_paired plan = {participants, count, pairs, 20000, budget_ns, fake_now};
     nb_paired_result result;
     fake_ns = 0;
@@ -81,7 +84,7 @@ static void batches_form_palindromes(void **state)
 {
     (void)state;
     fake fakes[] = {{'A', 5000}, {'B', 20000}, {'C', 40000}};
-    const nb_paired_result r = measure_fakes(fakes, 3, fake_call, 1, 1);
+    const nb_paired_result r = measure_fakes(fakes, 3, fake_run, 1, 1);
     char batches[256];
     compress(trace, batches);
     /* Calibration (A: 1 + 2 calls), then the one round. */
@@ -98,7 +101,7 @@ static void the_budget_is_divided_into_pairs(void **state)
 {
     (void)state;
     fake fakes[] = {{'A', 1000}, {'B', 2000}};
-    const nb_paired_result r = measure_fakes(fakes, 2, fake_call, 4e6, 5);
+    const nb_paired_result r = measure_fakes(fakes, 2, fake_run, 4e6, 5);
     assert_int_equal(r.pairs, 5);
     for (size_t i = 0; i < 5; i++)
         assert_int_equal(r.rounds[i], 10); /* of 80 us in 800 us */
@@ -109,7 +112,7 @@ static void a_round_longer_than_the_budget_is_one_pair(void **state)
 {
     (void)state;
     fake fakes[] = {{'A', 1e7}, {'B', 1e7}};
-    const nb_paired_result r = measure_fakes(fakes, 2, fake_call, 1e6, 5);
+    const nb_paired_result r = measure_fakes(fakes, 2, fake_run, 1e6, 5);
     assert_int_equal(r.pairs, 1);
     assert_int_equal(r.rounds[0], 1);
 }
@@ -118,7 +121,7 @@ static void a_steady_drift_cancels(void **state)
 {
     (void)state;
     fake fakes[] = {{'A', 1000}, {'B', 1000}};
-    const nb_paired_result r = measure_fakes(fakes, 2, drifting_call, 4e6, 5);
+    const nb_paired_result r = measure_fakes(fakes, 2, drifting_run, 4e6, 5);
     assert_true(fabs(nb_paired_ratio(&r, 0, 1) - 1) < 1e-4);
 }
 
@@ -245,6 +248,9 @@ static nb_topology a_machine(size_t l1, size_t l2, size_t l3)
     t.caches[NB_CACHE_L1D] = (nb_cache){l1, 1};
     t.caches[NB_CACHE_L2] = (nb_cache){l2, 1};
     t.caches[NB_CACHE_L3] = (nb_cache){l3, 4};
+    t.place_count = t.cores_allowed = 4;
+    for (int i = 0; i < 4; i++)
+        t.places[i] = (nb_place){.cpu = 3 - i, .cache = {i, i, 0}};
     return t;
 }
 
@@ -256,11 +262,13 @@ static void rows_lie_in_their_level(void **state)
         for (enum nb_level level = NB_L1; level < NB_LEVELS; level++) {
             char *reason;
             const size_t fixed = 2 * 4 * hidden, row = 2 * 4 * hidden;
-            const size_t rows = nb_level_rows(&t, level, fixed, row, &reason);
-            assert_true((rows == 0) == (reason != NULL));
-            if (rows)
-                assert_int_equal(nb_level_of(&t, fixed + rows * row), level);
-            free(reason);
+            for (size_t threads = 1; threads <= 3; threads++) {
+                const size_t rows = nb_level_rows(&t, level, threads, fixed, row, &reason);
+                assert_true((rows == 0) == (reason != NULL));
+                if (rows)
+                    assert_int_equal(nb_level_of(&t, threads, fixed + rows * row), level);
+                free(reason);
+            }
         }
 }
 
@@ -269,35 +277,60 @@ static void a_level_that_cannot_be_had_says_why(void **state)
     (void)state;
     char *reason;
     nb_topology t = a_machine(32 << 10, 1 << 20, 2 << 20);
-    assert_int_equal(nb_level_rows(&t, NB_L1, 32 << 10, 32 << 10, &reason), 0);
+    assert_int_equal(nb_level_rows(&t, NB_L1, 1, 32 << 10, 32 << 10, &reason), 0);
     assert_string_equal(reason, "a row takes 64K");
     free(reason);
-    assert_int_equal(nb_level_rows(&t, NB_L3, 1024, 1024, &reason), 0);
+    assert_int_equal(nb_level_rows(&t, NB_L3, 1, 1024, 1024, &reason), 0);
     assert_string_equal(reason, "L3 < 4 x L2");
     free(reason);
     t.memory_available_bytes = 4 << 20;
-    assert_int_equal(nb_level_rows(&t, NB_MEMORY, 1024, 1024, &reason), 0);
+    assert_int_equal(nb_level_rows(&t, NB_MEMORY, 1, 1024, 1024, &reason), 0);
     assert_string_equal(reason, "too little memory");
     free(reason);
     t = a_machine(32 << 10, 1 << 20, 0);
-    assert_int_equal(nb_level_rows(&t, NB_L3, 1024, 1024, &reason), 0);
+    assert_int_equal(nb_level_rows(&t, NB_L3, 1, 1024, 1024, &reason), 0);
     assert_string_equal(reason, "there is no L3");
     free(reason);
     t = a_machine(0, 0, 0);
-    assert_int_equal(nb_level_rows(&t, NB_MEMORY, 1024, 1024, &reason), 0);
+    assert_int_equal(nb_level_rows(&t, NB_MEMORY, 1, 1024, 1024, &reason), 0);
     assert_string_equal(reason, "its size is unknown");
     free(reason);
-    assert_int_equal(nb_level_of(&t, 1024), -1);
+    assert_int_equal(nb_level_of(&t, 1, 1024), -1);
 }
 
-static void the_last_level_cache_is_shared_by_threads(void **state)
+static void threads_share_what_caches_they_have_in_common(void **state)
 {
     (void)state;
-    const nb_topology t = a_machine(32 << 10, 1 << 20, 32 << 20), unknown = a_machine(0, 0, 0);
+    nb_topology t = a_machine(32 << 10, 1 << 20, 32 << 20), unknown = a_machine(0, 0, 0);
     assert_int_equal(nb_topology_llc_share(&t, 1), 32 << 20);
     assert_int_equal(nb_topology_llc_share(&t, 2), 16 << 20);
-    assert_int_equal(nb_topology_llc_share(&t, 64), 8 << 20); /* only four CPUs share it */
     assert_int_equal(nb_topology_llc_share(&unknown, 1), 0);
+    assert_int_equal(nb_topology_share(&t, NB_CACHE_L2, 4), 1 << 20);
+    assert_int_equal(nb_topology_share(&t, NB_CACHE_L2, 6), 1 << 19); /* two on a core */
+    t.places[2].cache[NB_CACHE_L3] = t.places[3].cache[NB_CACHE_L3] = 1;
+    assert_int_equal(nb_topology_llc_share(&t, 2), 16 << 20);
+    assert_int_equal(nb_topology_llc_share(&t, 4), 16 << 20);
+    t.places[1].cache[NB_CACHE_L3] = 1; /* three share the second */
+    assert_int_equal(nb_topology_llc_share(&t, 4), (32 << 20) / 3);
+}
+
+static void threads_are_no_more_than_cores_and_quota(void **state)
+{
+    (void)state;
+    nb_topology t = a_machine(1, 1, 1);
+    assert_int_equal(nb_topology_threads(&t), 4);
+    t.cores_allowed = 2; /* two siblings each */
+    assert_int_equal(nb_topology_threads(&t), 2);
+    t.quota_cpus = 1.9;
+    assert_int_equal(nb_topology_threads(&t), 1);
+    t.quota_cpus = 0.5;
+    assert_int_equal(nb_topology_threads(&t), 1);
+    t.quota_cpus = 8;
+    assert_int_equal(nb_topology_threads(&t), 2);
+    int cpus[6];
+    nb_topology_cpus(&t, 6, cpus);
+    const int expected[] = {3, 2, 1, 0, 3, 2};
+    assert_memory_equal(cpus, expected, sizeof cpus);
 }
 
 /* ---- Quota and binding -------------------------------------------------- */
@@ -419,7 +452,8 @@ int main(void)
         cmocka_unit_test(a_full_disk_is_noticed),
         cmocka_unit_test(rows_lie_in_their_level),
         cmocka_unit_test(a_level_that_cannot_be_had_says_why),
-        cmocka_unit_test(the_last_level_cache_is_shared_by_threads),
+        cmocka_unit_test(threads_share_what_caches_they_have_in_common),
+        cmocka_unit_test(threads_are_no_more_than_cores_and_quota),
         cmocka_unit_test(the_tightest_quota_binds),
         cmocka_unit_test(only_allowed_cpus_can_be_bound_to),
         cmocka_unit_test(the_hash_is_of_cpu_caches_and_cores),
