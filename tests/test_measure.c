@@ -87,14 +87,28 @@ static void batches_form_palindromes(void **state)
     const nb_paired_result r = measure_fakes(fakes, 3, fake_run, 1, 1);
     char batches[256];
     compress(trace, batches);
-    /* Calibration (A: 1 + 2 calls), then the one round. */
-    assert_string_equal(batches, "A3B1C1A4B1C2B1A4");
+    /* Calibration (A: 1 call, then five times 2), then the one round. */
+    assert_string_equal(batches, "A11B5C5A4B1C2B1A4");
     assert_int_equal(r.pairs, 1);
     assert_int_equal(r.rounds[0], 1);
     assert_int_equal(r.batch[0], 4);
     assert_int_equal(r.batch[1], 1);
     assert_int_equal(r.batch[2], 1);
     assert_true(r.time_ns[0][0] == 5000 && r.time_ns[0][1] == 20000 && r.time_ns[0][2] == 40000);
+}
+
+/* An interrupt, or threads that were asleep. */
+static void hindered_run(void *context, size_t calls)
+{
+    const fake *f = context;
+    fake_ns += f->cost_ns * (double)calls + (fake_ns == 0 ? 50000 : 0);
+}
+
+static void one_slow_call_is_no_calibration(void **state)
+{
+    (void)state;
+    fake fakes[] = {{'A', 1000}};
+    assert_int_equal(measure_fakes(fakes, 1, hindered_run, 1, 1).batch[0], 20);
 }
 
 static void the_budget_is_divided_into_pairs(void **state)
@@ -442,6 +456,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(batches_form_palindromes),
+        cmocka_unit_test(one_slow_call_is_no_calibration),
         cmocka_unit_test(the_budget_is_divided_into_pairs),
         cmocka_unit_test(a_round_longer_than_the_budget_is_one_pair),
         cmocka_unit_test(a_steady_drift_cancels),
