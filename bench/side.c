@@ -6,7 +6,22 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Some ops have y, some h, as their only row output: `copy` writes to either. */
+/* `copy` takes the rows that there are: what is copied to y may be h elsewhere,
+ * or in a backward op dx (and dresidual), and x may be the residual. */
+static void find_rows_to_copy(const nk_args *from, nk_args *to)
+{
+    void *const outputs[] = {from->y, from->h, from->dx, from->dresidual};
+    void *found[4] = {NULL, NULL};
+    for (size_t i = 0, count = 0; i < 4; i++)
+        if (outputs[i])
+            found[count++] = outputs[i];
+    const bool both = from->x && from->residual && found[1];
+    to->x = from->x ? from->x : from->residual;
+    to->y = found[0];
+    to->residual = both ? from->residual : NULL;
+    to->h = both ? found[1] : NULL;
+}
+
 static void keep_operands(int op, const nk_args *from, nk_args *to)
 {
     const uint32_t takes = nb_operands_all(op);
@@ -14,12 +29,8 @@ static void keep_operands(int op, const nk_args *from, nk_args *to)
     for (int i = 0; i < NK_OPERANDS; i++)
         if (!(takes >> i & 1))
             nk_operand_set(to, i, NULL);
-    if ((nk_ops[op].required >> NK_OPERAND_Y & 1) && !to->y) {
-        to->y = to->h;
-        to->h = NULL;
-    }
-    if (!(nk_ops[op].required >> NK_OPERAND_RESIDUAL & 1) && !to->h)
-        to->residual = NULL;
+    if (op == NK_OP_copy)
+        find_rows_to_copy(from, to);
     if (!(nk_ops[op].options & NK_TAKES_EPS))
         to->eps = 0;
     if (!(nk_ops[op].options & NK_TAKES_OFFSET))

@@ -44,6 +44,13 @@ complete() { grep -q "\"complete\":[[:space:]]*$2" "$1"; }
 column() { tail -n +2 "$2" | tr -d '"\r' | cut -d, -f"$1"; }
 narrow() { ! grep -q '.\{101\}' "$work/output"; }
 
+# ---- run: every op has a copy beside it, gradients included
+all=$("$normbench" list --isa scalar --dtype f32 | awk 'NR > 1 && $2 == "default" {print $1}' | sort -u)
+expect 0 'dyt_bwd' "$normbench" run --kernel "$(echo $all | tr ' ' ,)" --dtype f32 --isa scalar --hidden 70 \
+    --rows 2 --repetitions 1 --out "$work/all.csv"
+holds 'a copy for each' is "$(column 9 "$work/all.csv" | grep -c copy)" \
+    "$(($(column 9 "$work/all.csv" | grep -vc copy) / 2 + 3))"
+
 small="--kernel rmsnorm --dtype f32 --isa scalar --hidden 768 --rows 2"
 
 # ---- run: the CSV and the machine file
