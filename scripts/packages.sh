@@ -3,7 +3,8 @@
 # Sourced by the other scripts: installs what they need where apt is at hand,
 # elsewhere names it and stops. A need is `probe|Debian package`; the probe is
 # cmd:PROGRAM, pc:PKG_CONFIG_MODULE, py:MODULE or file:PATH, so whatever is there already
-# is left alone, however it came.
+# is left alone, however it came. `pypi:MODULE|package` is what Debian does not have: pip
+# puts it into build-python/, where scripts/report.py looks for it.
 
 # shellcheck disable=SC2034  # all of them are used by those that source this
 NEEDS_BUILD=(
@@ -15,6 +16,13 @@ NEEDS_BUILD=(
 # scripts/compare.py; it is tested where they are.
 # shellcheck disable=SC2034
 NEEDS_TEST=('py:numpy|python3-numpy' 'py:scipy|python3-scipy')
+# scripts/report.py draws with it.
+# shellcheck disable=SC2034
+NEEDS_REPORT=('py:pip|python3-pip' 'pypi:vl_convert|vl-convert-python==1.9.0.post1')
+# Its page is tested in a browser.
+# shellcheck disable=SC2034
+NEEDS_BROWSER=('cmd:chromium|chromium' 'cmd:chromedriver|chromium-driver'
+    'py:selenium|python3-selenium')
 # `count` decodes x86-64 with it.
 [ "$(uname -m)" != x86_64 ] || NEEDS_BUILD+=('file:/usr/include/Zydis/Zydis.h|libzydis-dev')
 # shellcheck disable=SC2034
@@ -40,16 +48,22 @@ have() {
     case $1 in
         cmd:*) command -v "${1#cmd:}" >/dev/null ;;
         py:*) python3 -c "import ${1#py:}" 2>/dev/null || /usr/bin/python3 -c "import ${1#py:}" 2>/dev/null ;;
+        pypi:*) PYTHONPATH=build-python python3 -c "import ${1#pypi:}" 2>/dev/null ;;
         pc:*) pkg-config --exists "${1#pc:}" 2>/dev/null ;;
         file:*) [ -e "${1#file:}" ] ;;
     esac
 }
 
-# Fills `missing` with the packages of the given needs that are not there.
+# Fills `missing` with the Debian packages of the given needs that are not there, and
+# `missing_pypi` with the others.
 find_missing() {
     local need
-    missing=()
+    missing=() missing_pypi=()
     for need in "$@"; do
+        if [ "${need%%:*}" = pypi ]; then
+            have "${need%|*}" || missing_pypi+=("${need#*|}")
+            continue
+        fi
         have "${need%|*}" || [[ " ${missing[*]} " = *" ${need#*|} "* ]] || missing+=("${need#*|}")
     done
 }
@@ -65,7 +79,21 @@ as_root() {
 # need_packages NEED...: returns once all of them are there, or ends the script.
 need_packages() {
     find_missing "$@"
-    [ ${#missing[@]} -eq 0 ] && return
+    [ ${#missing[@]} -eq 0 ] || install_debian
+    [ ${#missing_pypi[@]} -eq 0 ] || install_pypi
+    find_missing "$@"
+    [ ${#missing[@]}${#missing_pypi[@]} = 00 ] || {
+        printf '%s: installed, but still not found: %s\n' "$0" "${missing[*]} ${missing_pypi[*]}" >&2
+        exit 3
+    }
+}
+
+# want_packages WHAT NEED...: what goes without them says so and goes on.
+want_packages() {
+    (need_packages "${@:2}") || printf '%s: going on without %s\n' "$0" "$1" >&2
+}
+
+install_debian() {
     if ! command -v apt-get >/dev/null; then
         printf '%s: this system has no apt-get. Please install what it calls these Debian packages, then run this again:\n  %s\n' \
             "$0" "${missing[*]}" >&2
@@ -80,26 +108,35 @@ need_packages() {
     case " ${missing[*]}" in
         *:arm64*) as_root dpkg --add-architecture arm64 ;;
     esac
-    install_missing || {
+    shown_if_it_fails apt_install || {
         printf '%s: apt-get could not install: %s\n' "$0" "${missing[*]}" >&2
-        exit 3
-    }
-    find_missing "$@"
-    [ ${#missing[@]} -eq 0 ] || {
-        printf '%s: installed, but still not found: %s\n' "$0" "${missing[*]}" >&2
         exit 3
     }
 }
 
-# The output is of interest only when it fails.
-install_missing() {
+install_pypi() {
+    local python
+    printf 'Installing by pip: %s\n' "${missing_pypi[*]}"
+    for python in python3 /usr/bin/python3; do # the first may not be the one that has pip
+        ! "$python" -c 'import pip' 2>/dev/null || break
+    done
+    shown_if_it_fails "$python" -m pip install --upgrade --target build-python \
+        "${missing_pypi[@]}" || {
+        printf '%s: pip could not install: %s\n' "$0" "${missing_pypi[*]}" >&2
+        exit 3
+    }
+}
+
+apt_install() {
+    as_root apt-get -o DPkg::Lock::Timeout=300 update &&
+        as_root env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 \
+            install --yes --no-install-recommends "${missing[@]}"
+}
+
+shown_if_it_fails() {
     local log status=0
     log=$(mktemp)
-    {
-        as_root apt-get -o DPkg::Lock::Timeout=300 update &&
-            as_root env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 \
-                install --yes --no-install-recommends "${missing[@]}"
-    } </dev/null >"$log" 2>&1 || status=$?
+    "$@" </dev/null >"$log" 2>&1 || status=$?
     [ $status -eq 0 ] || tail -n 20 "$log" >&2
     rm -f "$log"
     return $status

@@ -49,8 +49,10 @@ if [ ${#chosen[@]} -eq 0 ]; then
 fi
 
 needs=("${NEEDS_BUILD[@]}" "${NEEDS_TEST[@]}")
+browser=false
 for configuration in "${chosen[@]}"; do
     case $configuration in
+        gcc) browser=true ;;
         clang) needs+=("${NEEDS_CLANG[@]}") ;;
         format) needs+=("${NEEDS_CLANG[@]}" "${NEEDS_LINT[@]}") ;;
         nehalem | max) needs+=("${NEEDS_X86_EMULATION[@]}") ;;
@@ -58,6 +60,7 @@ for configuration in "${chosen[@]}"; do
     esac
 done
 need_packages "${needs[@]}"
+! $browser || want_packages 'the tests of the report' "${NEEDS_REPORT[@]}" "${NEEDS_BROWSER[@]}"
 
 export LC_ALL=C
 export CMOCKA_MESSAGE_OUTPUT=TAP # a line a test case, which count() reads

@@ -43,3 +43,41 @@ def store(path, rows, header=HEADER, **machine):
     write_csv(path, rows, header)
     write_machine_file(path, rows[0]["run_id"], **machine)
     return path
+
+
+def claim_rows(savings, processes=6, pairs=3, copy=0.5, **other):
+    """As `claim` writes them, one cell: slot by slot, and in each process another
+    saving of those given: LayerNorm takes 1000 ns, the copy `copy` of that."""
+    rows = []
+    for process in range(processes):
+        saving = savings[process % len(savings)]
+        for pair in range(pairs):
+            drift = 1 + 0.5 * pair  # of the clock: it must cancel
+            common = {"process": process, "repetition": pair, "pair": pair, "error_ulp": 1.5,
+                      "bytes": 8192, **other}
+            rows += [observation("layernorm", 1000 * drift, slot=0, **common),
+                     observation("rmsnorm", 1000 * drift * (1 - saving), slot=1, **common),
+                     observation("copy", 1000 * drift * copy, slot=2, **{**common, "isa": "avx512"}),
+                     observation("layernorm", 1600 * drift, slot=3, **{**common, "algorithm":
+                                                                       "two_pass"})]
+    return rows
+
+
+MACHINE = {"hash": "aaaaaaaa", "cpu": "A CPU", "cores": 4, "cores_allowed": 2, "core_hz": 3.21e9,
+           "memory_bytes": 16 << 30, "caches": [{"name": "L1d", "bytes": 49152},
+                                                {"name": "L2", "bytes": None}]}
+
+
+def store_claim(path, change=0.0, **other):
+    """Two ISAs, two levels, three hidden sizes; two types at one of them."""
+    rows = []
+    for isa, faster in (("scalar", 0.4), ("avx2", 0.2)):
+        for level, slower in (("L1", 0.0), ("memory", 0.15)):
+            for hidden in (768, 1600, 4096):
+                saving = faster - slower - hidden / 1e5 + change
+                for dtype in ("f32", "bf16") if hidden == 768 else ("f32",):
+                    rows += claim_rows([saving + 0.004 * p for p in range(6)], isa=isa, level=level,
+                                       hidden=hidden, rows=8192 * 8 // hidden, dtype=dtype,
+                                       param_dtype=dtype, **other)
+    return store(path, rows, command="claim", arguments=["--seed=1"], machine=MACHINE, cells=[
+        {"name": "rmsnorm/hidden:99999", "skipped": "a row takes <more> than L1"}])
