@@ -285,7 +285,7 @@ static int add_cells(ab *a, const nb_options *filters, const nb_variant *base,
     a->shapes = nb_reallocate(a->shapes, (a->shape_lists + 1) * sizeof *a->shapes);
     nb_shapes *shapes = &a->shapes[a->shape_lists++];
     *shapes = (nb_shapes){0};
-    const int status = nb_shapes_add(shapes, filters, &a->topology, base->op, base->dtype);
+    const int status = nb_shapes_add(shapes, filters, &a->topology, base->op, 0, base->dtype);
     if (status != NB_OK)
         return status;
     r->cells = nb_reallocate(r->cells, (r->count + shapes->count) * sizeof *r->cells);

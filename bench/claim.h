@@ -23,12 +23,12 @@ typedef struct claim_pair {
     const char *layer, *rms;
     const char *layer_bwd, *rms_bwd;
 } claim_pair;
-enum { CLAIM_PLAIN, CLAIM_FUSED, CLAIM_PAIRS };
+enum { CLAIM_PLAIN, CLAIM_FUSED, CLAIM_TRAINING, CLAIM_PAIRS };
 extern const claim_pair nb_claim_pairs[CLAIM_PAIRS];
 
-/* The places of the participants; the rivals, other algorithms of LayerNorm,
- * come after them. */
-enum { LAYER, RMS, COPY, RIVALS };
+/* The places of the participants; after them come the rivals, other algorithms of
+ * LayerNorm, or in a training step the gradients of both. */
+enum { LAYER, RMS, COPY, RIVALS, LAYER_BWD = RIVALS, RMS_BWD };
 
 typedef struct claim_cell {
     const nb_variant *variants[NB_PARTICIPANTS];
@@ -37,6 +37,7 @@ typedef struct claim_cell {
     nb_job_result *results; /* [processes], those with status NB_OK first */
     size_t done;
     bool failed;
+    bool training;         /* a call of LayerNorm is that and its gradient, and so with RMSNorm */
     const nb_model *model; /* whose answer it is a part of; NULL: none's */
 } claim_cell;
 
@@ -97,7 +98,7 @@ int nb_claim_measure(claim *c);
 
 /* ---- Answers -------------------------------------------------------------- */
 
-/* Of side a's time over side b's. */
+/* Of side a's time over side b's, in a training step with their gradients. */
 nb_estimate nb_claim_ratio(const claim_cell *cell, size_t a, size_t b);
 /* Of 1 - RMSNorm's time / LayerNorm's. */
 nb_estimate nb_claim_saving(const claim_cell *cell);

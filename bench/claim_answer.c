@@ -12,11 +12,25 @@ static const double low_claim = 0.15, high_claim = 0.20;
  * the factor that another LayerNorm may be faster by. */
 static const double share_margin = 0.15, rival_margin = 0.015;
 
+static double pair_ns(const claim_cell *cell, const nb_paired_result *p, size_t pair, size_t side)
+{
+    const double ns = p->time_ns[pair][side];
+    return cell->training && side != COPY ? ns + p->time_ns[pair][LAYER_BWD + side] : ns;
+}
+
+static double process_ratio(const claim_cell *cell, const nb_paired_result *p, size_t a, size_t b)
+{
+    double ratios[NB_PAIRS];
+    for (size_t i = 0; i < p->pairs; i++)
+        ratios[i] = pair_ns(cell, p, i, a) / pair_ns(cell, p, i, b);
+    return nb_median(ratios, p->pairs);
+}
+
 nb_estimate nb_claim_ratio(const claim_cell *cell, size_t a, size_t b)
 {
     double *values = nb_allocate(cell->done * sizeof *values);
     for (size_t i = 0; i < cell->done; i++)
-        values[i] = nb_paired_ratio(&cell->results[i].paired, a, b);
+        values[i] = process_ratio(cell, &cell->results[i].paired, a, b);
     const nb_estimate estimate = nb_estimate_median(values, cell->done);
     free(values);
     return estimate;
@@ -56,7 +70,7 @@ static const char *verdict(const claim_cell *cell)
     /* A slow LayerNorm makes a saving that is none; one below the claim it can
      * only have made larger. Of a copy's speed LayerNorm also lacks what it has to
      * compute: the shares err towards "cannot tell". */
-    for (size_t rival = RIVALS; rival < cell->count; rival++)
+    for (size_t rival = RIVALS; rival < cell->count && !cell->training; rival++)
         if (nb_claim_ratio(cell, rival, LAYER).high < 1 - rival_margin)
             return "cannot tell: rival";
     if (nb_claim_ratio(cell, COPY, RMS).median - nb_claim_ratio(cell, COPY, LAYER).median >
@@ -116,7 +130,7 @@ static void add_row(nb_table *table, const claim_cell *cell)
         nb_table_add(table, NB_DIM, "-");
     nb_claim_add_shares(table, cell);
     nb_claim_add_saving(table, cell);
-    if (cell->done && cell->count > RIVALS)
+    if (cell->done && cell->count > RIVALS && !cell->training)
         nb_table_add(table, NB_PLAIN, "%.1f %%",
                      100 * (1 - nb_claim_ratio(cell, RMS, RIVALS).median));
     else
@@ -129,7 +143,8 @@ static bool same_heading(const claim_cell *a, const claim_cell *b)
     return a->variants[LAYER]->op == b->variants[LAYER]->op &&
            a->variants[LAYER]->dtype == b->variants[LAYER]->dtype &&
            a->variants[LAYER]->provider == b->variants[LAYER]->provider &&
-           a->shape->mode == b->shape->mode && a->shape->threads == b->shape->threads;
+           a->training == b->training && a->shape->mode == b->shape->mode &&
+           a->shape->threads == b->shape->threads;
 }
 
 static int by_hidden(const void *left, const void *right)
@@ -138,6 +153,7 @@ static int by_hidden(const void *left, const void *right)
     const nb_variant *v = a->variants[LAYER], *w = b->variants[LAYER];
     const long differences[] = {
         (long)v->op - (long)w->op,
+        (long)a->training - (long)b->training,
         (long)v->dtype - (long)w->dtype,
         strcmp(v->provider->label, w->provider->label),
         (long)a->shape->mode - (long)b->shape->mode,
@@ -176,17 +192,19 @@ void nb_claim_print_sweep(claim *c)
     qsort(c->cells, c->count, sizeof *c->cells, by_hidden);
     for (size_t first = 0, next; first < c->count; first = next) {
         const claim_cell *head = &c->cells[first];
-        const char *rival =
-            head->count > RIVALS ? head->variants[RIVALS]->kernel->algorithm : "others";
+        const char *rival = head->count > RIVALS && !head->training
+                                ? head->variants[RIVALS]->kernel->algorithm
+                                : "others";
         char *against = nb_format(">%s", rival);
         const char *const titles[] = {">hidden",  "<level",         "<isa",   ">rows",
                                       ">LN/copy", ">RMS/copy",      ">saves", ">interval, %",
                                       against,    "<15-20 % hold?", NULL};
-        printf("%s%s (%s) against %s (%s), %s, %s, %zu thread%s\n", first ? "\n" : "",
+        printf("%s%s (%s) against %s (%s), %s, %s, %zu thread%s%s\n", first ? "\n" : "",
                head->variants[RMS]->kernel->op, head->variants[RMS]->kernel->algorithm,
                head->variants[LAYER]->kernel->op, head->variants[LAYER]->kernel->algorithm,
                head->variants[LAYER]->kernel->dtype, nb_mode_names[head->shape->mode],
-               head->shape->threads, head->shape->threads > 1 ? "s" : "");
+               head->shape->threads, head->shape->threads > 1 ? "s" : "",
+               head->training ? ", forward + backward" : "");
         nb_table table;
         nb_table_init(&table, titles);
         for (next = first; next < c->count && same_heading(head, &c->cells[next]); next++)

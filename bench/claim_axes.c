@@ -161,12 +161,15 @@ static void add_variants(builder *b, bool dtypes)
 
 static void add_kernels(builder *b)
 {
-    const nb_names *asked = &b->c->options.filters.kernel;
+    static const char *const names[CLAIM_PAIRS] = {[CLAIM_PLAIN] = "forward",
+                                                   [CLAIM_FUSED] = "fused add",
+                                                   [CLAIM_TRAINING] = "forward + backward"};
+    const nb_options *f = &b->c->options.filters;
     for (size_t i = 0; i < CLAIM_PAIRS; i++) {
         point p = b->base;
         p.pair = &nb_claim_pairs[i];
-        if (!asked->count || nb_claim_pair_is_chosen(&b->c->options.filters, i))
-            add_point(b, "kernels", nb_duplicate(i == CLAIM_FUSED ? "fused add" : "plain"), p);
+        if (!f->kernel.count || nb_claim_pair_is_chosen(f, i))
+            add_point(b, "step", nb_duplicate(names[i]), p);
     }
 }
 

@@ -7,7 +7,8 @@
 
 const claim_pair nb_claim_pairs[CLAIM_PAIRS] = {
     [CLAIM_PLAIN] = {"layernorm", "rmsnorm", NULL, NULL},
-    [CLAIM_FUSED] = {"add_layernorm", "add_rmsnorm", NULL, NULL}};
+    [CLAIM_FUSED] = {"add_layernorm", "add_rmsnorm", NULL, NULL},
+    [CLAIM_TRAINING] = {"layernorm", "rmsnorm", "layernorm_bwd", "rmsnorm_bwd"}};
 
 bool nb_claim_names_hold(const nb_names *names, const char *name)
 {
@@ -19,10 +20,12 @@ bool nb_claim_names_hold(const nb_names *names, const char *name)
 
 bool nb_claim_pair_is_chosen(const nb_options *filters, size_t pair)
 {
-    if (filters->kernel.count == 0)
-        return pair == CLAIM_PLAIN;
-    return nb_claim_names_hold(&filters->kernel, nb_claim_pairs[pair].layer) &&
-           nb_claim_names_hold(&filters->kernel, nb_claim_pairs[pair].rms);
+    const claim_pair *p = &nb_claim_pairs[pair];
+    const char *const all[] = {p->layer, p->rms, p->layer_bwd, p->rms_bwd};
+    for (size_t i = 0; i < sizeof all / sizeof all[0] && filters->kernel.count; i++)
+        if (all[i] && !nb_claim_names_hold(&filters->kernel, all[i]))
+            return false;
+    return filters->kernel.count || pair == CLAIM_PLAIN;
 }
 
 const nb_variant *nb_claim_best(const claim *c, const nb_provider *provider, const char *op,
@@ -63,18 +66,54 @@ static bool find_layers(const claim *c, const claim_request *request, claim_cell
     return cell->variants[LAYER] != NULL;
 }
 
+static bool find_gradients(const claim *c, const claim_request *request, claim_cell *cell)
+{
+    const nk_kernel *k = request->rms->kernel;
+    const char *const ops[] = {request->pair->layer_bwd, request->pair->rms_bwd};
+    cell->training = true;
+    cell->count = RMS_BWD + 1;
+    for (size_t i = 0; i < 2; i++) {
+        cell->variants[LAYER_BWD + i] = nb_variant_find(&c->variants, ops[i], "default", k->dtype,
+                                                        k->isa, request->rms->provider);
+        if (!cell->variants[LAYER_BWD + i])
+            return false;
+    }
+    return true;
+}
+
+static bool find_participants(const claim *c, const claim_request *request, claim_cell *cell)
+{
+    cell->count = RIVALS;
+    cell->variants[RMS] = request->rms;
+    cell->variants[COPY] = nb_copies_best(&c->copies, request->rms->dtype);
+    return cell->variants[COPY] && find_layers(c, request, cell) &&
+           (!request->pair->layer_bwd || find_gradients(c, request, cell));
+}
+
+/* What all participants take. The forward kernels of a training step keep their
+ * statistics for the gradients. */
+static int add_shapes(const claim *c, const claim_request *request, const claim_cell *cell,
+                      nb_shapes *shapes)
+{
+    int op = cell->variants[LAYER]->op;
+    uint32_t operands = 0;
+    if (cell->training) {
+        operands = nb_operands_all(op);
+        op = cell->variants[LAYER_BWD]->op;
+        operands |= nb_operands_all(op);
+    }
+    return nb_shapes_add(shapes, request->shapes, &c->topology, op, operands, request->rms->dtype);
+}
+
 int nb_claim_add(claim *c, const claim_request *request)
 {
-    claim_cell cell = {.count = RIVALS};
-    cell.variants[RMS] = request->rms;
-    cell.variants[COPY] = nb_copies_best(&c->copies, request->rms->dtype);
-    if (!cell.variants[COPY] || !find_layers(c, request, &cell))
+    claim_cell cell = {0};
+    if (!find_participants(c, request, &cell))
         return NB_OK;
     c->shapes = nb_reallocate(c->shapes, (c->shape_lists + 1) * sizeof *c->shapes);
     nb_shapes *shapes = &c->shapes[c->shape_lists++];
     *shapes = (nb_shapes){0};
-    const int status = nb_shapes_add(shapes, request->shapes, &c->topology,
-                                     cell.variants[LAYER]->op, request->rms->dtype);
+    const int status = add_shapes(c, request, &cell, shapes);
     if (status != NB_OK)
         return status;
     c->cells = nb_reallocate(c->cells, (c->count + shapes->count) * sizeof *c->cells);
@@ -162,6 +201,7 @@ int nb_claim_cells(claim *c)
                                                   : add_sweep(c);
     if (status == NB_OK && c->count == 0)
         return nb_fail(NB_USAGE, "the filters leave no pair to compare: layernorm with rmsnorm, or "
-                                 "add_layernorm with add_rmsnorm, of one provider");
+                                 "add_layernorm with add_rmsnorm, of one provider, or the former "
+                                 "with their gradients");
     return status;
 }

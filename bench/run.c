@@ -173,7 +173,8 @@ static int make_cells(run *r)
         const nb_variant *v = &r->variants.items[i];
         if (is_left_out(r, v))
             continue;
-        status = nb_shapes_add(&r->shapes[i], &r->options.filters, &r->topology, v->op, v->dtype);
+        status =
+            nb_shapes_add(&r->shapes[i], &r->options.filters, &r->topology, v->op, 0, v->dtype);
         for (size_t s = 0; s < r->shapes[i].count && status == NB_OK; s++)
             add_cell(r, i, &r->shapes[i].items[s]);
     }

@@ -185,7 +185,7 @@ static int add_hidden(nb_shapes *shapes, const nb_options *options, const nb_top
 }
 
 int nb_shapes_add(nb_shapes *shapes, const nb_options *options, const nb_topology *t, int op,
-                  nk_dtype dtype)
+                  uint32_t operands, nk_dtype dtype)
 {
     nb_sizes hidden = hidden_sizes(options), modes = copy_sizes(&options->mode), threads = {0};
     if (modes.count == 0)
@@ -193,6 +193,7 @@ int nb_shapes_add(nb_shapes *shapes, const nb_options *options, const nb_topolog
     int status = thread_counts(options, t, &threads);
     for (size_t h = 0; h < hidden.count && status == NB_OK; h++) {
         const nb_shape shape = {.spec = {.op = op,
+                                         .operands = operands,
                                          .dtype = dtype,
                                          .hidden = hidden.items[h],
                                          .kind = NB_ROWS_NORMAL,

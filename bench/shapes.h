@@ -24,13 +24,13 @@ typedef struct nb_shapes {
     size_t count;
 } nb_shapes;
 
-/* Appends those for one op and dtype. Without --hidden or --model: the hidden
- * sizes of six well-known models; without --rows or --level: every level, or 32
- * rows where the caches are unknown; without --mode: hot; without --threads: one.
- * NB_OK, or a status after a message: NB_MACHINE for more threads than there are
+/* Appends those for one op and dtype, with these operands (0: nb_operands_usual).
+ * Without --hidden or --model: the hidden sizes of six well-known models; without --rows or
+ * --level: every level, or 32 rows where the caches are unknown; without --mode: hot; without
+ * --threads: one. NB_OK, or a status after a message: NB_MACHINE for more threads than there are
  * cores or quota for, unless oversubscribed. */
 int nb_shapes_add(nb_shapes *shapes, const nb_options *options, const nb_topology *t, int op,
-                  nk_dtype dtype);
+                  uint32_t operands, nk_dtype dtype);
 void nb_shapes_free(nb_shapes *shapes);
 
 /* "L2", "memory"; NULL where it is unknown. */

@@ -42,7 +42,11 @@ is() { [ "$1" = "$2" ]; }
 column() { tail -n +2 "$2" | tr -d '"\r' | cut -d, -f"$1"; }
 narrow() { ! grep -q '.\{101\}' "$work/output"; }
 # The cells of a CSV: each begins with LayerNorm, in slot 0.
-cells() { column 8,9,10,11,13,14,15,17,18,27 "$1" | grep ',0$' | sort -u; }
+cells() {
+    column 8,9,10,11,13,14,15,17,18,27 "$1" |
+        awk -F, '$10 == 0 { if (cell) print cell; cell = $0 } $2 == "layernorm_bwd" { cell = cell ",training" }
+            END { print cell }' | sort -u
+}
 
 quick="--quick --processes 1"
 
@@ -51,17 +55,17 @@ expect 0 'Base: f32, scalar, hidden 64, ' "$normbench" claim --axes $quick --isa
     --hidden 64,128 --rows 1,2 --provider normkernels --out "$work/a.csv"
 holds 'the table keeps to 100 columns' narrow
 for line in 'hidden 64' 'hidden 128' 'level L1' 'level memory' 'ISA scalar' 'dtype f16' 'rows 1' \
-    'rows 2' 'mode rotate' 'kernels fused add' 'LayerNorm welford' 'LayerNorm one_pass'; do
+    'rows 2' 'mode rotate' 'step fused add' 'step forward + backward' 'LayerNorm welford' 'LayerNorm one_pass'; do
     holds "there is a line '$line'" grep -q "^$line  " "$work/output"
 done
-base=$(cells "$work/a.csv" | grep '^normkernels,layernorm,default,f32,scalar,[0-9]*,64,L2,hot')
+base=$(cells "$work/a.csv" | grep '^normkernels,layernorm,default,f32,scalar,[0-9]*,64,L2,hot,0$')
 holds 'one of the cells is the base' is "$(echo "$base" | wc -l)" 1
-# 1 base, 1 hidden, 3 levels, 2 dtypes, 2 rows, 1 mode, 1 pair of kernels, 4 algorithms
-holds 'no cell is measured twice' is "$(cells "$work/a.csv" | wc -l)" 15
+# 1 base, 1 hidden, 3 levels, 2 dtypes, 2 rows, 1 mode, 2 kinds of step, 4 algorithms
+holds 'no cell is measured twice' is "$(cells "$work/a.csv" | wc -l)" 16
 # Rows and level may have to follow.
 holds 'a cell differs from the base on one axis alone' is "$(cells "$work/a.csv" | awk -F, -v base="$base" '
     BEGIN { split(base, b) }
-    { n = 0; for (i = 2; i <= 9; i++) n += i != 6 && i != 8 && $i != b[i] }
+    { n = $11 != ""; for (i = 2; i <= 9; i++) n += i != 6 && i != 8 && $i != b[i] }
     n > 1')" ''
 expect 0 'Base: bf16, scalar, hidden 64, ' "$normbench" claim --axes $quick --isa scalar --dtype bf16 \
     --hidden 64 --rows 1 --mode hot --algorithm one_pass,welford --kernel layernorm,rmsnorm \
@@ -69,6 +73,11 @@ expect 0 'Base: bf16, scalar, hidden 64, ' "$normbench" claim --axes $quick --is
 holds 'filters give the axes their values' is "$(cells "$work/b.csv" | grep ',1,64,' | cut -d, -f2-7,9 | tr '\n' ' ')" \
     'layernorm,one_pass,bf16,scalar,1,64,hot '
 expect 2 'no pair to compare' "$normbench" claim --axes --kernel dyt
+expect 0 'f32, hot, 1 thread, forward + backward' "$normbench" claim $quick --isa scalar --hidden 64 --rows 2 \
+    --kernel layernorm,rmsnorm,layernorm_bwd,rmsnorm_bwd --out "$work/t.csv"
+holds 'a training step is both kernels and both gradients' is \
+    "$(column 9,27 "$work/t.csv" | tail -5 | tr '\n' ' ')" \
+    'layernorm,0 rmsnorm,1 copy,2 layernorm_bwd,3 rmsnorm_bwd,4 '
 
 # ---- Peers: plain C, beside ours and alone
 for peer in "$peers"/peer_*.so; do
