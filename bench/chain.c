@@ -132,9 +132,13 @@ typedef struct calls {
 static void run_lanes(void *context, size_t thread)
 {
     const calls *c = context;
-    for (size_t call = 0; call < c->count; call++)
+    nb_workspace *workspace = &c->chain->fused.stage->workspaces[thread];
+    for (size_t call = 0; call < c->count; call++) {
+        const size_t set = workspace->next;
         for (size_t i = 0; i < c->chain->count; i++)
-            nb_lane_call(&c->chain->links[i].lanes[thread]);
+            nb_lane_call(&c->chain->links[i].lanes[thread], set);
+        workspace->next = set + 1 == workspace->spec.sets ? 0 : set + 1;
+    }
 }
 
 void nb_chain_run(void *chain, size_t count)
@@ -161,8 +165,7 @@ static char *prove(nb_chain *chain)
 /* All threads at once, each on its first set. */
 static void call_together(nb_chain *chain)
 {
-    for (size_t i = 0; i < chain->count; i++)
-        nb_side_rewind(&chain->links[i]);
+    nb_stage_rewind(chain->fused.stage);
     nb_chain_run(chain, 1);
 }
 

@@ -70,12 +70,11 @@ void nb_side_free(nb_side *side)
     *side = (nb_side){0};
 }
 
-void nb_lane_call(nb_lane *lane)
+void nb_lane_call(nb_lane *lane, size_t set)
 {
-    const nk_status status = lane->function(&lane->args[lane->next]);
+    const nk_status status = lane->function(&lane->args[set]);
     if (__builtin_expect(status != NK_OK, 0))
         lane->status = status;
-    lane->next = lane->next + 1 == lane->sets ? 0 : lane->next + 1;
 }
 
 typedef struct calls {
@@ -83,12 +82,19 @@ typedef struct calls {
     size_t count;
 } calls;
 
+/* Sides go on from where the last one stopped: on sets of its own each would find in
+ * the caches what another has just left there. */
 static void run_lane(void *context, size_t thread)
 {
     const calls *c = context;
     nb_lane *lane = &c->side->lanes[thread];
-    for (size_t i = 0; i < c->count; i++)
-        nb_lane_call(lane);
+    nb_workspace *workspace = &c->side->stage->workspaces[thread];
+    size_t set = workspace->next;
+    for (size_t i = 0; i < c->count; i++) {
+        nb_lane_call(lane, set);
+        set = set + 1 == lane->sets ? 0 : set + 1;
+    }
+    workspace->next = set;
 }
 
 void nb_side_run(void *side, size_t count)
@@ -133,12 +139,6 @@ char *nb_side_prove(nb_side *side)
     return NULL;
 }
 
-void nb_side_rewind(nb_side *side)
-{
-    for (size_t i = 0; i < side->stage->threads; i++)
-        side->lanes[i].next = 0;
-}
-
 char *nb_side_check(nb_side *side)
 {
     if (nb_side_status(side) != NK_OK)
@@ -147,7 +147,7 @@ char *nb_side_check(nb_side *side)
     char *wrong = nb_side_prove(side);
     if (!wrong && side->stage->threads > 1) {
         nb_stage_clear_outputs(side->stage);
-        nb_side_rewind(side);
+        nb_stage_rewind(side->stage);
         nb_side_run(side, 1);
     }
     return wrong ? wrong : nb_side_compare(side);

@@ -13,7 +13,6 @@ typedef struct nb_lane {
     _Alignas(NB_LINE) nk_function function;
     nk_args *args; /* [sets] */
     size_t sets;
-    size_t next;         /* the set of the next call */
     nk_status status;    /* of a call that failed while it was timed */
     uint32_t store_used; /* NK_STORE_... of the last call */
 } nb_lane;
@@ -28,15 +27,12 @@ typedef struct nb_side {
 void nb_side_init(nb_side *side, const nb_variant *variant, nb_stage *stage);
 void nb_side_free(nb_side *side);
 
-/* One call of one thread, on the next set. */
-void nb_lane_call(nb_lane *lane);
+/* One call of one thread, on this set. */
+void nb_lane_call(nb_lane *lane, size_t set);
 
 /* So many timed calls on every thread, which do not wait for one another in
  * between: a participant of the paired engine, with the side as its context. */
 void nb_side_run(void *side, size_t calls);
-
-/* The next call of every thread is on its first set, which the checks look at. */
-void nb_side_rewind(nb_side *side);
 
 /* Clears the outputs, calls, and compares with the oracle: all rows, or of
  * large operands some 256 thousand elements of each thread spread over them, the

@@ -52,6 +52,12 @@ void nb_stage_clear_outputs(nb_stage *stage)
     nb_team_run(stage->team, clear_share, stage);
 }
 
+void nb_stage_rewind(nb_stage *stage)
+{
+    for (size_t i = 0; i < stage->threads; i++)
+        stage->workspaces[i].next = 0;
+}
+
 size_t nb_stage_bytes(const nb_workspace_spec *spec, size_t threads)
 {
     size_t bytes = 0;

@@ -25,6 +25,9 @@ void nb_stage_close(nb_stage *stage);
 /* nb_workspace_clear_outputs on every thread's first set. */
 void nb_stage_clear_outputs(nb_stage *stage);
 
+/* The next call of every thread is on its first set, which the checks look at. */
+void nb_stage_rewind(nb_stage *stage);
+
 /* What all threads' operands take, all sets. */
 size_t nb_stage_bytes(const nb_workspace_spec *spec, size_t threads);
 

@@ -47,6 +47,7 @@ typedef struct nb_workspace_spec {
 typedef struct nb_workspace {
     nb_workspace_spec spec; /* operands and sets filled in */
     nk_args *args;          /* [sets], ready for a kernel */
+    size_t next;            /* the set of the next call, by whichever side */
     size_t set_bytes;       /* of one set's operands: the working set */
     void *scratch;          /* one for all sets, as a chain would use it; NULL: none */
     unsigned char *arena;
