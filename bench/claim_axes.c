@@ -17,6 +17,7 @@ typedef struct point {
     size_t rows; /* 0: as many as the level holds */
     size_t level;
     enum nb_mode mode;
+    size_t threads;
 } point;
 
 typedef struct builder {
@@ -38,7 +39,7 @@ static bool same_point(const point *a, const point *b)
     return a->pair == b->pair && a->provider == b->provider &&
            same_text(a->algorithm, b->algorithm) && same_text(a->dtype, b->dtype) &&
            same_text(a->isa, b->isa) && a->hidden == b->hidden && a->rows == b->rows &&
-           a->level == b->level && a->mode == b->mode;
+           a->level == b->level && a->mode == b->mode && a->threads == b->threads;
 }
 
 /* The cells of a point: one, or none where the provider lacks a kernel. */
@@ -46,12 +47,14 @@ static int add_cell(claim *c, const point *p)
 {
     static char usual_model[] = "llama-2-7b"; /* whose layers a rotation walks over */
     char *algorithm = (char *)p->algorithm, *model = usual_model;
-    size_t hidden = p->hidden, rows = p->rows, level = p->level, mode = p->mode;
+    size_t hidden = p->hidden, rows = p->rows, level = p->level, mode = p->mode,
+           threads = p->threads;
     nb_options shapes = c->options.filters;
     shapes.hidden = (nb_sizes){&hidden, 1};
     shapes.rows = (nb_sizes){&rows, rows != 0};
     shapes.level = (nb_sizes){&level, rows == 0};
     shapes.mode = (nb_sizes){&mode, 1};
+    shapes.threads = (nb_sizes){&threads, 1};
     if (!shapes.model.count)
         shapes.model = (nb_names){&model, mode == NB_ROTATE};
     const claim_request request = {.pair = p->pair,
@@ -124,6 +127,27 @@ static void add_modes(builder *b)
         p.mode = (enum nb_mode)mode;
         if (is_wanted(&b->c->options.filters.mode, mode))
             add_point(b, "mode", nb_duplicate(nb_mode_names[mode]), p);
+    }
+}
+
+static size_t count_threads(const claim *c, size_t asked)
+{
+    return asked == NB_ALL_THREADS ? nb_topology_threads(&c->topology) : asked;
+}
+
+/* One, two and all, where there are so many cores. */
+static void add_threads(builder *b)
+{
+    static size_t usual[] = {1, 2, NB_ALL_THREADS};
+    const nb_sizes *asked = &b->c->options.filters.threads;
+    const nb_sizes counts = asked->count ? *asked : (nb_sizes){usual, 3};
+    const size_t all = count_threads(b->c, NB_ALL_THREADS);
+    for (size_t i = 0; i < counts.count; i++) {
+        point p = b->base;
+        p.threads = count_threads(b->c, counts.items[i]);
+        const bool twice = !asked->count && i == 2 && all <= 2;
+        if (asked->count || (p.threads <= all && !twice))
+            add_point(b, "threads", nb_format("%zu", p.threads), p);
     }
 }
 
@@ -202,6 +226,7 @@ static void add_all(builder *b)
     add_variants(b, true);
     add_rows(b);
     add_modes(b);
+    add_threads(b);
     add_kernels(b);
     for (size_t i = 0; i < b->c->providers.count; i++) /* the base's is the first */
         add_algorithms(b, &b->c->providers.items[i]);
@@ -223,7 +248,8 @@ int nb_claim_axes_cells(claim *c)
                           .dtype = f->dtype.count ? f->dtype.items[0] : "f32",
                           .hidden = first_of(&f->hidden, 4096),
                           .level = first_of(&f->level, NB_L2),
-                          .mode = (enum nb_mode)first_of(&f->mode, NB_HOT)}};
+                          .mode = (enum nb_mode)first_of(&f->mode, NB_HOT),
+                          .threads = count_threads(c, first_of(&f->threads, 1))}};
     const nb_variant *best = nb_claim_best(c, b.base.provider, b.base.pair->rms, b.base.dtype);
     if (best && nb_claim_pair_is_chosen(f, pair)) {
         b.base.isa = best->kernel->isa;
@@ -241,11 +267,12 @@ static void print_heading(const claim_cell *base)
 {
     const nk_kernel *layer = base->variants[LAYER]->kernel, *rms = base->variants[RMS]->kernel;
     const char *level = nb_shape_level(base->shape);
-    printf("%s (%s) against %s (%s)\nBase: %s, %s, hidden %zu, %zu rows (%s), %s, one thread, "
+    printf("%s (%s) against %s (%s)\nBase: %s, %s, hidden %zu, %zu rows (%s), %s, %zu thread%s, "
            "forward. From it each axis alone:\n",
            rms->op, rms->algorithm, layer->op, layer->algorithm, rms->dtype, rms->isa,
            base->shape->spec.hidden, base->shape->spec.rows, level ? level : "level unknown",
-           nb_mode_names[base->shape->mode]);
+           nb_mode_names[base->shape->mode], base->shape->threads,
+           base->shape->threads > 1 ? "s" : "");
 }
 
 void nb_claim_print_axes(const claim *c)

@@ -52,7 +52,7 @@ quick="--quick --processes 1"
 
 # ---- Axes: from the base each alone
 expect 0 'Base: f32, scalar, hidden 64, ' "$normbench" claim --axes $quick --isa scalar \
-    --hidden 64,128 --rows 1,2 --provider normkernels --out "$work/a.csv"
+    --hidden 64,128 --rows 1,2 --threads 1 --provider normkernels --out "$work/a.csv"
 holds 'the table keeps to 100 columns' narrow
 for line in 'hidden 64' 'hidden 128' 'level L1' 'level memory' 'ISA scalar' 'dtype f16' 'rows 1' \
     'rows 2' 'mode rotate' 'step fused add' 'step forward + backward' 'LayerNorm welford' 'LayerNorm one_pass'; do
@@ -72,6 +72,12 @@ expect 0 'Base: bf16, scalar, hidden 64, ' "$normbench" claim --axes $quick --is
     --provider normkernels --out "$work/b.csv"
 holds 'filters give the axes their values' is "$(cells "$work/b.csv" | grep ',1,64,' | cut -d, -f2-7,9 | tr '\n' ' ')" \
     'layernorm,one_pass,bf16,scalar,1,64,hot '
+if [ "$(nproc)" -gt 1 ]; then
+    expect 0 'threads 2 ' "$normbench" claim --axes $quick --isa scalar --dtype f32 --hidden 64 \
+        --rows 2 --mode hot --threads 1,2 --kernel layernorm,rmsnorm --algorithm default \
+        --provider normkernels --out "$work/threads.csv"
+    holds 'two threads are an axis' is "$(column 16 "$work/threads.csv" | sort -u | tr '\n' ' ')" '1 2 '
+fi
 expect 2 'no pair to compare' "$normbench" claim --axes --kernel dyt
 expect 0 'f32, hot, 1 thread, forward + backward' "$normbench" claim $quick --isa scalar --hidden 64 --rows 2 \
     --kernel layernorm,rmsnorm,layernorm_bwd,rmsnorm_bwd --out "$work/t.csv"
@@ -92,7 +98,7 @@ for peer in "$peers"/peer_*.so; do
 done
 if [ -n "${all-}" ]; then
     expect 0 'LayerNorm two_pass' "$normbench" claim --axes $quick --hidden 64 --rows 1 --mode hot \
-        --dtype f32 --kernel layernorm,rmsnorm --provider "$all"
+        --threads 1 --dtype f32 --kernel layernorm,rmsnorm --provider "$all"
     for peer in "$peers"/peer_*.so; do
         name=$(basename "$peer" .so | sed 's/^peer_//; s/_/-/g')
         holds "a line for each LayerNorm of $name" is "$(grep -cE "^$name (one|two)_pass " "$work/output")" 2
