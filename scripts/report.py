@@ -11,7 +11,7 @@ import collections
 import os
 import sys
 
-from reporting import charts, page, reader
+from reporting import charts, page, reader, sections
 from reporting import records as recording
 
 MISSING = ("the charts are drawn by vl-convert, which is not there: install it by\n"
@@ -101,7 +101,7 @@ def main():
     options = parse_arguments()
     try:
         results = read(options.files, options.allow_incomplete)
-        found = recording.sections(results)
+        found = sections.sections(results)
         if not found:
             raise reader.InputError("these results hold no kernel that was timed beside another")
         library = drawing_library()

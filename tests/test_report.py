@@ -17,10 +17,10 @@ import urllib.parse
 from unittest import mock
 from xml.etree import ElementTree
 
-import made_results
+
 from made_results import claim_rows, observation, store, store_claim
 import report
-from reporting import answer, page, reader, records, savings
+from reporting import page, reader, records, savings, sections
 
 SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir)
 try:
@@ -121,7 +121,7 @@ class Report(unittest.TestCase):
     def render(self, *paths):
         """The page without the charts' library."""
         results = report.read(paths or [self.path], False)
-        return page.render(results, records.sections(results), "")
+        return page.render(results, sections.sections(results), "")
 
     def saving_rows(self, text):
         """As savings_of() has them, from the page's table, for store_claim()."""
@@ -180,7 +180,7 @@ class Report(unittest.TestCase):
     def test_times_and_ratios_to_the_copy(self):
         store(self.path, [observation("dyt", 640, rows=32, bytes=6400), observation(
             "dyt", 900, rows=32, pair=0, slot=0), observation("copy", 600, pair=0, slot=1)])
-        time, = records.time_section([("a", reader.read(self.path))]).records
+        time, = records.time_records([("a", reader.read(self.path))])
         self.assertEqual((time["ns_per_row"], time["copies_median"], time["gigabytes_per_s"]),
                          (20, 1.5, 10))
 
@@ -193,7 +193,7 @@ class Report(unittest.TestCase):
                      observation("copy", 100, dtype=dtype, rows=count, threads=threads, pair=0, slot=1)]
         store(self.path, rows)
         found = {section.name: section for section in
-                 records.sections([("a", reader.read(self.path))])}
+                 sections.sections([("a", reader.read(self.path))])}
         self.assertEqual([r["times_as_fast"] for r in found["dtype"].records], [2])
         self.assertEqual([r["times_as_fast"] for r in found["threads"].records], [1.6])
         self.assertNotIn("isa", found)
@@ -208,6 +208,20 @@ class Report(unittest.TestCase):
         store(self.path, rows)
         row, = Tables(self.render()).tables["fusion"]
         self.assertEqual([row[name] for name in ("saved, %", "from, %", "to, %")], [25, -50, 50])
+
+    def test_one_axis_at_a_time(self):
+        cells = [{}, {"rows": 1}, {"hidden": 64}, {"hidden": 256}, {"hidden": 64, "level": "L1"},
+                 {"level": "L3", "rows": 900}, {"level": "L3", "rows": 300}, {"isa": "scalar"},
+                 {"dtype": "bf16", "param_dtype": "bf16", "rows": 64}, {"threads": 2, "rows": 64},
+                 {"mode": "rotate", "level": "memory"}, {"isa": "scalar", "hidden": 64},
+                 {"isa": "native", "provider": "plain"}]
+        store(self.path, [row for cell in cells for row in claim_rows([0.1], **cell)],
+              command="claim", arguments=["--axes"])
+        rows = Tables(self.render()).tables["axes"]
+        self.assertEqual([row["changed"] for row in rows], [
+            "hidden 768 in L2, avx2, f32", "in L3", "1 row", "300 rows (L3)", "hidden 64",
+            "hidden 256", "scalar", "bf16", "operands: rotate", "2 threads", "against two_pass",
+            "plain, default", "plain, two_pass"])
 
     # ---- Words
 
@@ -293,8 +307,8 @@ class Report(unittest.TestCase):
     def test_filters_have_what_varies(self):
         store_claim(self.path)
         results = report.read([self.path], False)
-        self.assertEqual(records.choices(records.sections(results)), {
-            "kernel": ["rmsnorm", "layernorm"], "level": ["L1", "memory"],
+        self.assertEqual(records.choices(sections.sections(results)), {
+            "kernel": ["layernorm", "rmsnorm"], "level": ["L1", "memory"],
             "isa": ["scalar", "avx2"], "dtype": ["f32", "bf16"], "against": ["default", "two_pass"]})
 
     def test_several_rows_and_types_of_gamma_are_a_choice(self):
@@ -302,7 +316,7 @@ class Report(unittest.TestCase):
             (1, "f32", "f32"), (8, "f32", "f32"), (8, "bf16", "bf16"), (8, "bf16", "f32"))
             for row in claim_rows([0.1], rows=rows, dtype=dtype, param_dtype=params)])
         results = report.read([self.path], False)
-        found = records.sections(results)
+        found = sections.sections(results)
         choices = records.choices(found)
         self.assertEqual((choices["rows_choice"], choices["params"]), (
             [records.MOST_ROWS, "1"], [records.AS_ROWS, "f32", "bf16"]))

@@ -37,9 +37,17 @@ def by_level(found):
     return [(level, _range(levels[level])) for level in recording.LEVELS if level in levels]
 
 
+ALONE = {"within": "15-20 % holds there", "above": "that is more than 15-20 %",
+         "below": "that is less than 15-20 %",
+         "cannot tell": "whether 15-20 % holds these observations cannot tell"}
+
+
 def verdicts(found):
     """In how many shapes the claim holds."""
     count = collections.Counter(record["verdict"].split(":")[0] for record in found)
+    if len(found) == 1:
+        text = ALONE[next(iter(count))]
+        return text[0].upper() + text[1:] + "."
     texts = [f"{word} in {count[key]}" for key, word in (
         ("above", "it saves more"), ("below", "it saves less"),
         ("cannot tell", "these observations cannot tell")) if count[key]]

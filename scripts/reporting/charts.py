@@ -11,6 +11,8 @@ import math
 import os
 import sys
 
+from reporting.records import distinct
+
 # Where scripts/packages.sh installs what Debian does not have.
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, os.pardir,
                              "build-python"))
@@ -45,7 +47,7 @@ def domain(section, records):
 
 
 def series_of(section):
-    return list(dict.fromkeys(str(record[section.colour]) for record in section.records))
+    return [str(value) for value in distinct(section.colour, section.records)]
 
 
 def chart_values(section, records):
@@ -57,7 +59,11 @@ def chart_values(section, records):
              "x": record["hidden"] * places[str(record[section.colour])]} for record in records]
 
 
-def _x(section):
+def _place(section):
+    """The axis that tells where a value stands: hidden sizes, or texts."""
+    if section.across:
+        return {"field": section.across, "type": "nominal", "sort": None, "title": None,
+                "axis": {"labelLimit": 320, "grid": True}}
     hidden = sorted({record["hidden"] for record in section.records})
     return {"field": "x", "type": "quantitative", "title": "hidden size (elements, log2)",
             "scale": {"type": "log", "base": 2, "nice": False,
@@ -65,41 +71,48 @@ def _x(section):
             "axis": {"values": hidden, "format": "d", "labelOverlap": "greedy", "grid": False}}
 
 
-def _marked(section):
+def _marked(section, value):
     """What stands behind the series: the line of no difference, and a band."""
     if section.band:
         yield {"data": {"values": [{"from": section.band[0], "to": section.band[1]}]},
                "mark": {"type": "rect", "color": "#999", "opacity": 0.3},
-               "encoding": {"y": {"field": "from", "type": "quantitative"}, "y2": {"field": "to"}}}
+               "encoding": {value: {"field": "from", "type": "quantitative"},
+                            f"{value}2": {"field": "to"}}}
     yield {"data": {"values": [{"at": 1 if section.log else 0}]},
            "mark": {"type": "rule", "color": "#888"},
-           "encoding": {"y": {"field": "at", "type": "quantitative"}}}
+           "encoding": {value: {"field": "at", "type": "quantitative"}}}
+
+
+def _tooltip(section):
+    return [{"field": column.field, "title": column.title,
+             **({} if column.digits is None else {"format": f".{column.digits}f"})}
+            for column in section.columns]
 
 
 def panel(section, records):
-    """The specification of one panel, without its data. The y axis has room for
-    these records; page.js sets another for what filters leave."""
+    """The specification of one panel, without its data. The values' axis has room
+    for these records; page.js sets another for what filters leave."""
+    place, value = ("y", "x") if section.across else ("x", "y")
+    scale = {"field": section.value, "type": "quantitative", "title": section.value_title,
+             "scale": {"domain": domain(section, records), "nice": False,
+                       "type": "log" if section.log else "linear"},
+             "axis": {"tickCount": 6, "format": ".3~r", "labelOverlap": "greedy"}}
     series = series_of(section)
-    y = {"field": section.value, "type": "quantitative", "title": section.value_title,
-         "scale": {"domain": domain(section, records), "nice": False,
-                   "type": "log" if section.log else "linear"},
-         "axis": {"tickCount": 6, "format": ".3~r", "labelOverlap": "greedy"}}
 
     def by_series(choices):
         return {"field": "series_name", "type": "nominal", "sort": None, "scale": {
             "domain": series, "range": [choices[i % len(choices)] for i in range(len(series))]}}
-    marks = {"x": _x(section), "y": y, "color": by_series(PALETTE)}
-    layers = [*_marked(section), {"mark": {"type": "line", "strokeWidth": 1.5, "opacity": 0.8},
-                                  "encoding": marks}]
+    marks = {place: _place(section), value: scale, "color": by_series(PALETTE)}
+    layers = list(_marked(section, value))
+    if not section.across:
+        layers.append({"mark": {"type": "line", "strokeWidth": 1.5, "opacity": 0.8},
+                       "encoding": marks})
     if section.low:
         layers.append({"mark": {"type": "rule", "strokeWidth": 1.5},
-                       "encoding": {**marks, "y": {**y, "field": section.low},
-                                    "y2": {"field": section.high}}})
+                       "encoding": {**marks, value: {**scale, "field": section.low},
+                                    f"{value}2": {"field": section.high}}})
     layers.append({"mark": {"type": "point", "filled": True, "size": 45, "opacity": 1},
-                   "encoding": {**marks, "shape": by_series(SHAPES), "tooltip": [
-                       {"field": column.field, "title": column.title,
-                        **({} if column.digits is None else {"format": f".{column.digits}f"})}
-                       for column in section.columns]}})
+                   "encoding": {**marks, "shape": by_series(SHAPES), "tooltip": _tooltip(section)}})
     return {"layer": layers}
 
 
@@ -108,6 +121,8 @@ def panel(section, records):
 def panel_fields(section):
     """What gives a panel of its own, where it varies: the level comes last, so
     that levels stand beside one another."""
+    if section.across:
+        return ["result"]
     fields = ("result", "series", "kernel", "against", "provider", "dtype", "isa",
               "threads", "mode", "level")
     by_series = section.colour == "series"
@@ -119,7 +134,8 @@ def panels(section, records):
     """Title, row and records of each panel of a figure. A row is what stands side
     by side: all levels of the rest."""
     varying = [field for field in panel_fields(section)
-               if len({record[field] for record in records}) > 1] or ["level"]
+               if len({record[field] for record in records}) > 1] or (
+                   [] if section.across else ["level"])
     found = {}
     for record in records:
         title = ", ".join(str(record[field]) for field in varying)
@@ -135,8 +151,9 @@ def figure(section, records, subtitle):
     for title, row, here in found:
         beside = [record for _, other, there in found if other == row for record in there]
         drawn.append({**panel(section, beside), "data": {"values": chart_values(section, here)},
-                      "title": title, "width": 210, "height": 200})
+                      "title": title, "width": 500 if section.across else 210,
+                      "height": {"step": 17} if section.across else 200})
     return {"title": {"text": section.title, "subtitle": subtitle, "fontSize": 16,
                       "subtitleColor": "#444", "anchor": "start", "offset": 12},
-            "concat": drawn, "columns": 4, "spacing": 16,
+            "concat": drawn, "columns": 2 if section.across else 4, "spacing": 16,
             "resolve": {"scale": {"color": "shared", "shape": "shared"}}, "config": CONFIG}

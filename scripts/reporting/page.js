@@ -30,8 +30,8 @@ function domain(section, records) {
 // stands side by side: all levels of the rest.
 function panels(section, records) {
   const several = (field) => new Set(records.map((record) => record[field])).size > 1;
-  const varying = section.panel_fields.some(several) ?
-    section.panel_fields.filter(several) : ["level"];
+  const varying = section.panel_fields.filter(several);
+  if (!varying.length && !section.across) varying.push("level");
   const name = (record, fields) => fields.map(
     (field) => page.names[field][record[field]] ?? record[field]).join(", ");
   const found = new Map();
@@ -44,13 +44,15 @@ function panels(section, records) {
   return [...found.values()];
 }
 
-// The section's specification for a panel. Axis and series are the same all along
-// its row; the legend has `columns`.
-function specification(section, panel, columns) {
+// The section's specification for a panel, in the room that it has. Axis and series
+// are the same all along its row.
+function specification(section, panel, {columns, labels}) {
   const spec = structuredClone(section.spec);
   const limits = domain(section, panel.beside);
   for (const {encoding} of spec.layer) {
-    if (encoding.y.scale) encoding.y.scale.domain = limits;
+    const values = encoding[section.across ? "x" : "y"];
+    if (values?.scale) values.scale.domain = limits;
+    if (section.across && encoding.y) encoding.y.axis.labelLimit = labels;
     for (const channel of [encoding.color, encoding.shape]) {
       if (!channel) continue;
       const scale = channel.scale, keep = scale.domain.map((name) => panel.series.has(name));
@@ -63,39 +65,44 @@ function specification(section, panel, columns) {
     autosize: {type: "fit", contains: "padding"}, config: page.config};
 }
 
+// A place for a chart, with room for its lines and its legend.
+function addFigure(place, section, panel, startsRow) {
+  const figure = document.createElement("figure");
+  const caption = document.createElement("figcaption");
+  const chart = document.createElement("div");
+  caption.textContent = panel.title;
+  chart.className = "chart";
+  figure.append(caption, chart);
+  place.append(figure);
+  if (startsRow) figure.style.gridColumnStart = 1;
+  if (section.across) figure.style.gridColumn = "1 / -1";
+  const letters = Math.max(...[...panel.series].map((name) => name.length));
+  const labels = section.across ? Math.min(320, 0.4 * chart.clientWidth) : 40;
+  const columns = Math.max(1, Math.floor((chart.clientWidth - labels - 40) / (7 * letters + 36)));
+  const lines = new Set(panel.records.map((record) => record[section.across])).size;
+  const height = section.across ? 60 + 18 * lines : 220;
+  chart.style.height = `${height + 15 * Math.ceil(panel.series.size / columns)}px`;
+  return {chart, columns, labels};
+}
+
 async function draw(section, shown) {
   const place = document.querySelector(`#${section.name} .panels`);
   for (const view of views[section.name] ?? []) view.finalize();
-  views[section.name] = [];
   place.replaceChildren();
-  const drawn = [];
   const all = panels(section, shown);
-  const longest = Math.max(...all.map(({row}) => all.filter((other) => other.row === row).length));
   for (const panel of all) {
     panel.beside = all.filter(({row}) => row === panel.row).flatMap(({records}) => records);
     panel.series = new Set(panel.beside.map((record) => record.series_name));
-    const figure = document.createElement("figure");
-    const caption = document.createElement("figcaption");
-    const chart = document.createElement("div");
-    caption.textContent = panel.title;
-    chart.className = "chart";
-    figure.append(caption, chart);
-    // Levels stand below levels, unless that would leave half of the page empty.
-    if (longest > 2 && panel !== all[0] && panel.row !== all[all.indexOf(panel) - 1].row)
-      figure.style.gridColumnStart = 1;
-    place.append(figure);
-    drawn.push([chart, panel]);
   }
-  await Promise.all(drawn.map(async ([chart, panel]) => {
-    const letters = Math.max(...[...panel.series].map((name) => name.length));
-    const columns = Math.max(1, Math.floor(chart.clientWidth / (7 * letters + 36)));
-    chart.style.height = `${220 + 15 * Math.ceil(panel.series.size / columns)}px`;
-    const spec = specification(section, panel, columns);
-    const {view} = await vegaEmbed(chart, spec, {renderer: "svg", mode: "vega-lite",
-      actions: {export: true, source: false, compiled: false, editor: false},
-      downloadFileName: section.name});
-    views[section.name].push(view);
-  }));
+  // Levels stand below levels, unless that would leave half of the page empty.
+  const wide = (panel) => panel && all.filter(({row}) => row === panel.row).length > 2;
+  const places = all.map((panel, i) => addFigure(place, section, panel,
+    panel.row !== all[i - 1]?.row && (wide(panel) || wide(all[i - 1]))));
+  const drawn = await Promise.all(all.map((panel, i) => vegaEmbed(
+    places[i].chart, specification(section, panel, places[i]),
+    {renderer: "svg", mode: "vega-lite", downloadFileName: section.name,
+      actions: {export: true, source: false, compiled: false, editor: false}})));
+  views[section.name] = drawn.map(({view}) => view);
 }
 
 async function show(section) {

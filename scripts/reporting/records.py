@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sections of a report: what each shows, as flat records that charts, tables
-and downloads share."""
+"""What was found, as flat records that charts, tables and downloads share, and what a
+reader may choose from."""
 import collections
-import dataclasses
 
 from reporting import reader, savings
 
@@ -20,49 +19,28 @@ FIELDS = {**CHOICES, **SINGLE_CHOICES}
 MOST_ROWS = "the most measured"
 AS_ROWS = "as the rows"
 
-
 # Which to begin with; without one of these, the first.
 PREFERRED = {"dtype": "f32", "against": "default", "provider": "normkernels", "params": AS_ROWS,
              "threads": "1", "mode": "hot", "rows_choice": MOST_ROWS}
+HOLDS = ("saves more", "15-20 % holds", "saves less", "cannot tell")
 MAIN_KERNELS = ("layernorm", "rmsnorm", "add_layernorm", "add_rmsnorm")
 MANY = 6  # kernels are more than one wants to see at first
-
-
-@dataclasses.dataclass
-class Column:
-    field: str
-    title: str
-    digits: int = None  # of a number; None: as it is
-
-
-@dataclasses.dataclass
-class Section:
-    """A chart with its table."""
-    name: str  # of its figure files
-    title: str
-    text: str
-    records: list
-    colour: str  # field
-    value: str  # field
-    value_title: str
-    columns: list
-    low: str = ""  # fields of the interval
-    high: str = ""
-    log: bool = False
-    band: tuple = ()  # values that are marked
-    ignores: tuple = ()  # choices that do not bear on it
 
 
 def position(order, value):
     return order.index(value) if value in order else len(order)
 
 
-def sort_key(record):
-    """Results as given, then kernels, types, ISAs and levels in their usual order."""
-    return (record["result_index"], record["kernel"], record["algorithm"] != "default",
-            record["algorithm"], position(DTYPES, record["dtype"]), record["dtype"],
+def by_series(record):
+    """Kernels in their usual order, shapes within them."""
+    return (position(MAIN_KERNELS, record["kernel"]), record["kernel"],
+            record["algorithm"] != "default", record["algorithm"], *by_panel(record))
+
+
+def by_panel(record):
+    return (record["result_index"], position(DTYPES, record["dtype"]), record["dtype"],
             position(ISAS, record["isa"]), record["isa"], position(LEVELS, record["level"]),
-            record["hidden"], record["rows"], record["threads"])
+            record["threads"], record["hidden"], record["rows"])
 
 
 def best_isa(isas):
@@ -106,25 +84,23 @@ def _mark(records):
         record["params"] = [AS_ROWS] * as_rows + [own]
         record["rows_choice"] = [MOST_ROWS] * (record["rows"] == most[place(record)]) + [
             str(record["rows"])] * (record["rows"] in fewer)
-    return sorted(records, key=sort_key)
+    return sorted(records, key=by_series)
 
-
-WHERE = [Column("hidden", "hidden"), Column("level", "level"), Column("isa", "ISA"),
-         Column("dtype", "type"), Column("rows", "rows"), Column("threads", "threads"),
-         Column("mode", "operands"), Column("result", "machine, commit")]
-
-
-# ---- The sections ----------------------------------------------------------
 
 def against_name(saving):
     provider = saving.layer.provider
     return saving.layer.algorithm + (f" of {provider}" if provider != saving.rms.provider else "")
 
 
-def _saving_records(results):
-    records = []
+def saving_records(results):
+    """Where two cells answer the same, the one in which that LayerNorm comes first."""
+    records, seen = [], set()
     for index, (label, result) in enumerate(results):
-        for found in savings.savings(result):
+        for found in sorted(savings.savings(result), key=lambda found: found.layer.slot or 0):
+            key = (label, reader.key_of(found.rms), reader.key_of(found.layer))
+            if key in seen:
+                continue
+            seen.add(key)
             record = _base(index, label, found.rms)
             record["against"] = against_name(found)
             _percent(record, "saved", found.saving)
@@ -133,34 +109,6 @@ def _saving_records(results):
                 record[f"{name}_over_copy"] = beside.median if beside else None
             records.append(record)
     return _mark(records)
-
-
-SAVED = [Column("kernel", "kernel"), Column("against", "LayerNorm"), *WHERE[:2],
-         Column("saved_percent", "saved, %", 1), Column("low_percent", "from, %", 1),
-         Column("high_percent", "to, %", 1), Column("verdict", "do 15-20 % hold?"),
-         Column("rmsnorm_over_copy", "RMSNorm / copy", 2),
-         Column("layernorm_over_copy", "LayerNorm / copy", 2), *WHERE[2:]]
-
-
-def saving_sections(results):
-    records = _saving_records(results)
-    yield Section(
-        "saving", "What RMSNorm saves",
-        "One minus RMSNorm's time over LayerNorm's, interleaved on the same operands. Bars are "
-        "intervals of the median over fresh processes; the grey band is the 15-20 % that RMSNorm "
-        "is said to save.", records, "isa", "saved_percent", "time saved (%)", SAVED,
-        "low_percent", "high_percent", band=tuple(100 * c for c in savings.CLAIM))
-    yield Section(
-        "against", "Which LayerNorm it is held against",
-        "The same saving against each LayerNorm that was measured: a slow rival is easily beaten.",
-        records if len({record["against"] for record in records}) > 1 else [], "against",
-        "saved_percent", "time saved (%)", SAVED, "low_percent", "high_percent",
-        band=tuple(100 * c for c in savings.CLAIM), ignores=("against",))
-    yield Section(
-        "machines_saving", "The saving, side by side",
-        "What RMSNorm saves in each of the results.",
-        records if len(results) > 1 else [], "result", "saved_percent", "time saved (%)", SAVED,
-        "low_percent", "high_percent", band=tuple(100 * c for c in savings.CLAIM))
 
 
 def time_records(results):
@@ -186,61 +134,6 @@ def time_records(results):
     return _mark(records)
 
 
-def time_section(results):
-    columns = [Column("series", "kernel"), *WHERE[:4],
-               Column("ns_per_row", "ns/row", 1), Column("copies_median", "time / copy", 2),
-               Column("copies_low", "from", 2), Column("copies_high", "to", 2),
-               Column("gigabytes_per_s", "GB/s", 1), Column("error_ulp", "error, u", 1), *WHERE[4:]]
-    return Section(
-        "time", "How close each kernel comes to a copy",
-        "Time over that of a copy of the same rows, interleaved with it: 1 would be a norm for the "
-        "price of moving its operands.", [r for r in time_records(results) if "copies_median" in r],
-        "series", "copies_median", "time / copy's time", columns, "copies_low",
-        "copies_high", log=True, band=())
-
-
-def fusion_section(results):
-    records = []
-    for index, (label, result) in enumerate(results):
-        for found in savings.fusions(result):
-            record = _base(index, label, found.row)
-            record["series"] = kernel_name(found.row)
-            _percent(record, "saved", found.saving)
-            records.append(record)
-    return Section(
-        "fusion", "What fusion saves",
-        "One minus the fused kernel's time over that of the plain kernels that do the same, "
-        "interleaved on the same operands.", _mark(records), "series", "saved_percent",
-        "time saved (%)", [Column("series", "kernel"), *WHERE[:4],
-                           Column("saved_percent", "saved, %", 1),
-                           Column("low_percent", "from, %", 1), Column("high_percent", "to, %", 1),
-                           *WHERE[4:]], "low_percent", "high_percent")
-
-
-GAINS = {
-    "isa": ("isa", ISAS, "What each ISA gains", "ISA"),
-    "dtype": ("dtype", DTYPES, "What each type gains", "type"),
-    "threads": ("threads", (1,), "What threads gain", "number of threads"),
-    "result": ("machines_time", (), "Machines and commits, side by side", "result"),
-}
-
-
-def gain_section(axis, results):
-    """How many times faster a row is done than with the first of an axis."""
-    name, order, title, word = GAINS[axis]
-    times = time_records(results)
-    values = list(dict.fromkeys(record[axis] for record in times))
-    values.sort(key=lambda value: position(order, value))
-    base = values[0] if values else None
-    records = gain_records(times, axis, base) if len(values) > 1 else []
-    return Section(
-        name, title, f"How many times as fast a row is done as with {word} {base}. These times "
-        "were not interleaved: a few per cent tell nothing.",
-        records, axis, "times_as_fast", "times as fast",
-        [Column("series", "kernel"), *WHERE[:4], Column("times_as_fast", "times as fast", 2),
-         Column("ns_per_row", "ns/row", 1), *WHERE[4:]], log=True, ignores=(axis,))
-
-
 def gain_records(records, axis, base):
     """By the same rows where there are such, else by the only ones at that
     level: the rows that fill it differ by type and by threads."""
@@ -261,21 +154,42 @@ def gain_records(records, axis, base):
     return found
 
 
-def choices(found):
+def fusion_records(results):
+    records = []
+    for index, (label, result) in enumerate(results):
+        for found in savings.fusions(result):
+            record = _base(index, label, found.row)
+            record["series"] = kernel_name(found.row)
+            _percent(record, "saved", found.saving)
+            records.append(record)
+    return _mark(records)
+
+
+# ---- Choices ---------------------------------------------------------------
+
+def distinct(field, records):
+    """The values of a field in their usual order; a list holds several."""
+    values = [value for record in records if field in record for value in (
+        record[field] if isinstance(record[field], list) else [record[field]])]
+    if field == "threads":
+        return sorted(set(values))
+    order = {"dtype": DTYPES, "isa": ISAS, "level": LEVELS, "rows_choice": (MOST_ROWS,),
+             "params": (AS_ROWS,), "kernel": MAIN_KERNELS, "holds": HOLDS}.get(field, ())
+    return sorted(dict.fromkeys(values), key=lambda value: position(order, value))
+
+
+def choices(sections):
     """{field: its texts}, of the fields with a choice in these sections."""
     texts = {}
-    records = sorted((record for section in found for record in section.records),
+    records = sorted((record for section in sections for record in section.records),
                      key=lambda record: record["result_index"])
     for field in FIELDS:
-        values = [record[field] for record in records if field in record]
-        if all(isinstance(value, list) and value[0] == PREFERRED[field] for value in values):
+        own = [record[field] for record in records if field in record]
+        if all(isinstance(value, list) and value[0] == PREFERRED[field] for value in own):
             continue  # the usual is all there is
-        values = [v for value in values for v in (value if isinstance(value, list) else [value])]
-        order = {"dtype": DTYPES, "isa": ISAS, "level": LEVELS, "rows_choice": (MOST_ROWS,),
-                 "params": (AS_ROWS,)}
-        distinct = sorted(dict.fromkeys(values), key=lambda v: position(order.get(field, ()), v))
-        if len(distinct) > 1:
-            texts[field] = [str(value) for value in distinct]
+        values = distinct(field, records)
+        if len(values) > 1:
+            texts[field] = [str(value) for value in values]
     return texts
 
 
@@ -297,11 +211,3 @@ def passes(record, chosen, ignored=()):
         if not set(own if isinstance(own, list) else [str(own)]) & set(texts):
             return False
     return True
-
-
-def sections(results):
-    """Those that the results have something for. `results`: (label, Result)."""
-    found = [*saving_sections(results), time_section(results), gain_section("isa", results),
-             gain_section("dtype", results), gain_section("threads", results),
-             fusion_section(results), gain_section("result", results)]
-    return [section for section in found if section.records]
