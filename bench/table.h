@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tables for a terminal of 100 columns: texts to the left, numbers to the
- * right, columns as wide as they need. */
+ * right, columns as wide as they need. What would be wider has the texts of its
+ * first columns as headings above the rows. */
 #ifndef NB_TABLE_H
 #define NB_TABLE_H
 
 #include <stddef.h>
 #include <stdio.h>
 
-enum { NB_TABLE_COLUMNS = 16 };
+enum { NB_TABLE_COLUMNS = 16, NB_TABLE_WIDTH = 100 };
 enum nb_colour { NB_PLAIN, NB_BOLD, NB_DIM, NB_GREEN, NB_YELLOW, NB_RED };
 
 typedef struct nb_table {

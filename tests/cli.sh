@@ -49,6 +49,16 @@ expect 0 '--vectors' verify --help
 expect 2 'unrecognized option' list --no-such-option
 expect 2 'Too many arguments' list rmsnorm
 
+# ---- Colour only on a terminal, and not where NO_COLOR asks for none
+# on_a_terminal ENVIRONMENT...: what `list` prints there.
+on_a_terminal() { script -qec "env $* '$normbench' list --kernel rmsnorm" /dev/null </dev/null; }
+has_colour() { grep -q "$(printf '\033')\["; }
+checks=$((checks + 4))
+on_a_terminal -u NO_COLOR | has_colour || fail 'no colour on a terminal'
+on_a_terminal NO_COLOR= | has_colour || fail 'an empty NO_COLOR asks for nothing'
+on_a_terminal NO_COLOR=1 | has_colour && fail 'colour in spite of NO_COLOR'
+"$normbench" list --kernel rmsnorm | has_colour && fail 'colour in a pipe'
+
 # ---- Filters
 expect 0 'rmsnorm' list
 expect 0 'layernorm' list --kernel layernorm --isa scalar --dtype f32

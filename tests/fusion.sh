@@ -39,6 +39,7 @@ holds() {
 }
 
 is() { [ "$1" = "$2" ]; }
+narrow() { ! grep -q '.\{101\}' "$work/output"; }
 column() { tail -n +2 "$2" | tr -d '"\r' | cut -d, -f"$1"; }
 
 # ---- The rows
@@ -46,6 +47,7 @@ small="--isa scalar --hidden 768 --rows 2 --repetitions 2 --unfused"
 fused=add_layernorm,add_rmsnorm,rmsnorm_add,rmsnorm_add_rmsnorm
 expect 0 'deepnorm is not timed unfused' "$normbench" run $small --out "$work/a.csv" \
     --kernel deepnorm,rmsnorm,$fused
+holds 'the table keeps to 100 columns' narrow
 holds 'each chain of each dtype has a row a repetition' is \
     "$(column 9,10 "$work/a.csv" | grep unfused | sort | uniq -c | tr -s ' \n' ' ')" \
     ' 6 add_layernorm,unfused 6 add_rmsnorm,unfused 6 rmsnorm_add,unfused 6 rmsnorm_add_rmsnorm,unfused '
