@@ -134,6 +134,16 @@ NK_INLINE __m512i f16_narrow(vec v)
     return _mm512_inserti64x4(low, _mm512_cvtps_ph(v.b, _MM_FROUND_TO_NEAREST_INT), 1);
 }
 
+/* Two halves apart need no shuffle; returns what is stored. */
+NK_INLINE vec f16_store(uint16_t *p, vec v)
+{
+    const __m256i a = _mm512_cvtps_ph(v.a, _MM_FROUND_TO_NEAREST_INT);
+    const __m256i b = _mm512_cvtps_ph(v.b, _MM_FROUND_TO_NEAREST_INT);
+    _mm256_storeu_si256((void *)p, a);
+    _mm256_storeu_si256((void *)(p + 16), b);
+    return (vec){_mm512_cvtph_ps(a), _mm512_cvtph_ps(b)};
+}
+
 NK_INLINE vec widen(__m512i elements, nk_dtype dtype)
 {
     return dtype == NK_BF16 ? bf16_split(elements) : f16_widen(elements);
@@ -204,8 +214,12 @@ NK_INLINE vec vec_load_as_n(const void *p, size_t i, size_t n, nk_dtype from, nk
 
 NK_INLINE void vec_store(void *p, size_t i, vec v, nk_dtype dtype)
 {
-    if (dtype != NK_F32) {
-        _mm512_storeu_si512((uint16_t *)p + i, narrow(v, dtype));
+    if (dtype == NK_F16) {
+        f16_store((uint16_t *)p + i, v);
+        return;
+    }
+    if (dtype == NK_BF16) {
+        _mm512_storeu_si512((uint16_t *)p + i, bf16_join(v));
         return;
     }
     float *f = (float *)p + i;
@@ -220,11 +234,8 @@ NK_INLINE vec vec_store_round(void *p, size_t i, vec v, nk_dtype dtype)
         vec_store(p, i, v, dtype);
         return v;
     }
-    if (dtype == NK_F16) {
-        const __m512i halves = f16_narrow(v);
-        _mm512_storeu_si512((uint16_t *)p + i, halves);
-        return f16_widen(halves);
-    }
+    if (dtype == NK_F16)
+        return f16_store((uint16_t *)p + i, v);
     const vec rounded = vec_round(v, dtype);
     const __m512i even = _mm512_srli_epi32(_mm512_castps_si512(rounded.a), 16);
     _mm512_storeu_si512((uint16_t *)p + i, _mm512_or_si512(even, _mm512_castps_si512(rounded.b)));
