@@ -163,10 +163,26 @@ static void refuse_isa(const char *wanted)
     machine.isa_error = isa_error_text;
 }
 
+/* What a build without a feature does can then be seen on a CPU that has it. */
+static void leave_out(const char *wanted)
+{
+    if (strcmp(wanted, "avx512_bf16") == 0) {
+        machine.features &= ~(uint32_t)NK_FEATURE_AVX512_BF16;
+        return;
+    }
+    snprintf(isa_error_text, sizeof isa_error_text,
+             "NORMKERNELS_WITHOUT=%.32s: not a feature that can be left out; there is avx512_bf16",
+             wanted);
+    machine.isa_error = isa_error_text;
+}
+
 static void find_machine(void)
 {
     machine.features = detect();
     find_caches();
+    const char *without = getenv("NORMKERNELS_WITHOUT");
+    if (without)
+        leave_out(without);
     for (int i = 0; i < NK_ISAS; i++)
         if (!nk_isa_missing(i, machine.features))
             machine.isa = i;

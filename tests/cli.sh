@@ -104,6 +104,8 @@ for isa in avx2 avx512 neon; do
     expect 3 "$isa cannot run here" verify --isa $isa
 done
 unset NORMKERNELS_ISA
+NORMKERNELS_WITHOUT=avx512_bf16 expect 0 'rmsnorm' list
+NORMKERNELS_WITHOUT=avx512f expect 2 'there is avx512_bf16' list
 
 # ---- verify against the oracle
 expect 0 ' 0 broken' verify --hidden 1,5 # all kernels, on rows of every kind

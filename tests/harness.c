@@ -103,9 +103,23 @@ const nk_provider *harness_start(int argc, char **argv)
     return provider;
 }
 
+/* Why nothing of the ISA that is selected runs here, or NULL. */
+static const char *isa_unavailable(void)
+{
+    for (const nk_kernel *k = provider->kernels; k < provider->kernels + provider->count; k++)
+        if (selected.isa && !strcmp(k->isa, selected.isa))
+            return k->unavailable;
+    return NULL;
+}
+
 int harness_end(int failed)
 {
+    enum { SKIPPED = 77 }; /* meson's */
     const bool by_kernel = selected.kernel || selected.algorithm || selected.dtype || selected.isa;
+    if (isa_unavailable() && !kernels_given) {
+        printf("skipped: %s: %s\n", selected.isa, isa_unavailable());
+        return SKIPPED;
+    }
     if (tests_begun && (kernels_given || !by_kernel))
         return failed != 0;
     fprintf(stderr, "nothing that is selected was run\n");

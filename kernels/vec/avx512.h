@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* AVX-512 F, BW, DQ and VL: thirty-two floats a vec, in two zmm registers. */
+/* AVX-512 F, BW, DQ and VL: thirty-two floats a vec, in two zmm registers. A
+ * unit that is compiled for AVX512_BF16 as well rounds to bf16 by that, to the
+ * same bits. */
 #include "vec.h"
 #include <immintrin.h>
 #include <sleef.h>
@@ -93,6 +95,17 @@ NK_INLINE float vec_sum(vec v)
     return _mm_cvtss_f32(s);
 }
 
+NK_INLINE __m512i upper_halves(__m512i v)
+{
+    return _mm512_and_si512(v, _mm512_set1_epi32((int)0xFFFF0000));
+}
+
+NK_INLINE vec bf16_split(__m512i elements)
+{
+    return (vec){_mm512_castsi512_ps(_mm512_slli_epi32(elements, 16)),
+                 _mm512_castsi512_ps(upper_halves(elements))};
+}
+
 /* bf16 in the upper halves of 32-bit lanes, the lower halves undefined. Ties go
  * to even; a NaN, which any arithmetic before has made quiet, is left alone. */
 NK_INLINE __m512i bf16_round_up_half(__m512 v)
@@ -105,21 +118,35 @@ NK_INLINE __m512i bf16_round_up_half(__m512 v)
     return _mm512_mask_add_epi32(bits, number, bits, half);
 }
 
-NK_INLINE __m512i upper_halves(__m512i v)
+NK_INLINE vec bf16_round(vec v)
 {
-    return _mm512_and_si512(v, _mm512_set1_epi32((int)0xFFFF0000));
+    return (vec){_mm512_castsi512_ps(upper_halves(bf16_round_up_half(v.a))),
+                 _mm512_castsi512_ps(upper_halves(bf16_round_up_half(v.b)))};
 }
 
-NK_INLINE vec bf16_split(__m512i elements)
+NK_INLINE __m512i bf16_join_rounded(vec v)
 {
-    return (vec){_mm512_castsi512_ps(_mm512_slli_epi32(elements, 16)),
-                 _mm512_castsi512_ps(upper_halves(elements))};
+    return _mm512_or_si512(_mm512_srli_epi32(_mm512_castps_si512(v.a), 16),
+                           _mm512_castps_si512(v.b));
 }
 
 NK_INLINE __m512i bf16_join(vec v)
 {
+#ifdef __AVX512BF16__
+    /* The CPU's own conversion, but it takes subnormals for 0. */
+    enum { SUBNORMAL = 0x20 };
+    if (__builtin_expect(
+            _mm512_fpclass_ps_mask(v.a, SUBNORMAL) | _mm512_fpclass_ps_mask(v.b, SUBNORMAL), 0))
+        return bf16_join_rounded(bf16_round(v));
+    const __m512i even = _mm512_cvtepu16_epi32(
+        _mm256_setr_epi16(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
+    const __m512i odd = _mm512_add_epi32(even, _mm512_set1_epi32(16));
+    return _mm512_permutexvar_epi16(_mm512_or_si512(even, _mm512_slli_epi32(odd, 16)),
+                                    (__m512i)_mm512_cvtne2ps_pbh(v.b, v.a));
+#else
     return _mm512_mask_mov_epi16(_mm512_srli_epi32(bf16_round_up_half(v.a), 16), 0xAAAAAAAA,
                                  bf16_round_up_half(v.b));
+#endif
 }
 
 NK_INLINE vec f16_widen(__m512i elements)
@@ -159,8 +186,7 @@ NK_INLINE vec vec_round(vec v, nk_dtype dtype)
     if (dtype == NK_F32)
         return v;
     if (dtype == NK_BF16)
-        return (vec){_mm512_castsi512_ps(upper_halves(bf16_round_up_half(v.a))),
-                     _mm512_castsi512_ps(upper_halves(bf16_round_up_half(v.b)))};
+        return bf16_round(v);
     return f16_widen(f16_narrow(v));
 }
 
@@ -236,9 +262,14 @@ NK_INLINE vec vec_store_round(void *p, size_t i, vec v, nk_dtype dtype)
     }
     if (dtype == NK_F16)
         return f16_store((uint16_t *)p + i, v);
-    const vec rounded = vec_round(v, dtype);
-    const __m512i even = _mm512_srli_epi32(_mm512_castps_si512(rounded.a), 16);
-    _mm512_storeu_si512((uint16_t *)p + i, _mm512_or_si512(even, _mm512_castps_si512(rounded.b)));
+#ifdef __AVX512BF16__
+    const __m512i elements = bf16_join(v);
+    const vec rounded = bf16_split(elements);
+#else
+    const vec rounded = bf16_round(v);
+    const __m512i elements = bf16_join_rounded(rounded);
+#endif
+    _mm512_storeu_si512((uint16_t *)p + i, elements);
     return rounded;
 }
 
