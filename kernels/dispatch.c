@@ -102,7 +102,7 @@ static void fill_tables(void)
              nk_isas[nk_machine()->isa].name);
     write_list();
     snprintf(build_text, sizeof build_text, "%s%s", NK_BUILD,
-             nk_machine()->features & NK_FEATURE_AVX512_BF16 ? ", with avx512_bf16" : "");
+             nk_machine()->features & NK_FEATURE_AVX512_BF16 ? " avx512_bf16" : "");
     for (size_t i = 0; i < nk_algorithm_count; i++)
         for (int dtype = 0; dtype < NK_DTYPES; dtype++)
             for (int isa = 0; isa < NK_ISAS; isa++) {
