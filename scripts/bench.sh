@@ -17,20 +17,23 @@ Answers on this machine: what does RMSNorm save against LayerNorm? In this order
   3. checks every kernel that this CPU can run (normbench verify)
   4. times both norms (normbench claim --quick): observations go to
      results/MACHINE/DATE-COMMIT.csv, what is known of the machine to the .json beside it
-  5. prints the answer as a table
+  5. prints the answer as a table, and with --report makes a page of it, beside the CSV
 
 Options are passed on to `normbench claim` (see build/bench/normbench claim --help):
 --hidden, --isa, --level and so on narrow it. --full leaves out --quick.
+The page needs vl-convert-python from PyPI, which is put into build-python/.
 END
 }
 
 out=''
+report=false
 quick=(--quick)
 arguments=()
 while [ $# -gt 0 ]; do
     case $1 in
         --help | -h) usage && exit 0 ;;
         --full) quick=() ;;
+        --report) report=true ;;
         --out=*) out=${1#--out=} ;;
         --out)
             [ $# -gt 1 ] || { echo 'scripts/bench.sh: --out needs a file' >&2 && exit 2; }
@@ -43,6 +46,7 @@ while [ $# -gt 0 ]; do
 done
 
 need_packages "${NEEDS_BUILD[@]}"
+! $report || need_packages "${NEEDS_REPORT[@]}"
 
 echo 'Building in build/'
 mkdir -p build
@@ -79,3 +83,7 @@ fi
 echo 'Timing LayerNorm against RMSNorm'
 $normbench claim "${quick[@]}" --out "$out" "${arguments[@]}"
 printf '\nObservations: %s\nMachine:      %s\n' "$out" "${out%.csv}.json"
+if $report; then
+    scripts/report.py "$out" -o "${out%.csv}.html"
+    printf 'Report:       %s\n' "${out%.csv}.html"
+fi
