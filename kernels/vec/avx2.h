@@ -91,17 +91,6 @@ NK_INLINE float vec_sum(vec v)
     return _mm_cvtss_f32(s);
 }
 
-/* bf16 in the upper halves of 32-bit lanes, the lower halves undefined. Ties go
- * to even; a NaN, which any arithmetic before has made quiet, is left alone. */
-NK_INLINE __m256i bf16_round_up_half(__m256 v)
-{
-    const __m256i bits = _mm256_castps_si256(v);
-    const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
-    const __m256i number = _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_ORD_Q));
-    const __m256i half = _mm256_add_epi32(odd, _mm256_set1_epi32(0x7FFF));
-    return _mm256_add_epi32(bits, _mm256_and_si256(half, number));
-}
-
 NK_INLINE __m256i upper_halves(__m256i v)
 {
     return _mm256_and_si256(v, _mm256_set1_epi32((int)0xFFFF0000));
@@ -113,10 +102,30 @@ NK_INLINE vec bf16_split(__m256i elements)
                  _mm256_castsi256_ps(upper_halves(elements))};
 }
 
+/* Even elements from the upper halves of a, odd ones from those of b. */
+NK_INLINE __m256i upper_elements(__m256i a, __m256i b)
+{
+    return _mm256_blend_epi16(_mm256_srli_epi32(a, 16), b, 0xAA);
+}
+
+/* Rounded to elements of even and odd places, ties to even: up by one where the
+ * half that is lost is above 0x8000, or equal and the last bit kept is odd. A NaN
+ * must not be carried into a number: arithmetic has made it quiet, and it is cut. */
 NK_INLINE __m256i bf16_join(vec v)
 {
-    return _mm256_blend_epi16(_mm256_srli_epi32(bf16_round_up_half(v.a), 16),
-                              bf16_round_up_half(v.b), 0xAA);
+    const __m256i a = _mm256_castps_si256(v.a), b = _mm256_castps_si256(v.b);
+    const __m256i upper = upper_elements(a, b);
+    const __m256i lower = _mm256_blend_epi16(a, _mm256_slli_epi32(b, 16), 0xAA);
+    const __m256i odd = _mm256_and_si256(upper, _mm256_set1_epi16(1));
+    const __m256i above = _mm256_xor_si256(lower, _mm256_set1_epi16(INT16_MIN));
+    __m256i up = _mm256_cmpgt_epi16(_mm256_adds_epi16(above, odd), _mm256_setzero_si256());
+    if (__builtin_expect(_mm256_movemask_ps(_mm256_cmp_ps(v.a, v.b, _CMP_UNORD_Q)), 0)) {
+        const __m256 nan_a = _mm256_cmp_ps(v.a, v.a, _CMP_UNORD_Q);
+        const __m256 nan_b = _mm256_cmp_ps(v.b, v.b, _CMP_UNORD_Q);
+        up = _mm256_andnot_si256(
+            upper_elements(_mm256_castps_si256(nan_a), _mm256_castps_si256(nan_b)), up);
+    }
+    return _mm256_sub_epi16(upper, up);
 }
 
 NK_INLINE vec f16_widen(__m256i elements)
@@ -129,6 +138,16 @@ NK_INLINE __m256i f16_narrow(vec v)
 {
     return _mm256_set_m128i(_mm256_cvtps_ph(v.b, _MM_FROUND_TO_NEAREST_INT),
                             _mm256_cvtps_ph(v.a, _MM_FROUND_TO_NEAREST_INT));
+}
+
+/* Two halves apart need no shuffle; returns what is stored. */
+NK_INLINE vec f16_store(uint16_t *p, vec v)
+{
+    const __m128i a = _mm256_cvtps_ph(v.a, _MM_FROUND_TO_NEAREST_INT);
+    const __m128i b = _mm256_cvtps_ph(v.b, _MM_FROUND_TO_NEAREST_INT);
+    _mm_storeu_si128((void *)p, a);
+    _mm_storeu_si128((void *)(p + 8), b);
+    return (vec){_mm256_cvtph_ps(a), _mm256_cvtph_ps(b)};
 }
 
 NK_INLINE vec widen(__m256i elements, nk_dtype dtype)
@@ -146,8 +165,7 @@ NK_INLINE vec vec_round(vec v, nk_dtype dtype)
     if (dtype == NK_F32)
         return v;
     if (dtype == NK_BF16)
-        return (vec){_mm256_castsi256_ps(upper_halves(bf16_round_up_half(v.a))),
-                     _mm256_castsi256_ps(upper_halves(bf16_round_up_half(v.b)))};
+        return bf16_split(bf16_join(v));
     return f16_widen(f16_narrow(v));
 }
 
@@ -207,8 +225,12 @@ NK_INLINE vec vec_load_as_n(const void *p, size_t i, size_t n, nk_dtype from, nk
 
 NK_INLINE void vec_store(void *p, size_t i, vec v, nk_dtype dtype)
 {
-    if (dtype != NK_F32) {
-        _mm256_storeu_si256((void *)((uint16_t *)p + i), narrow(v, dtype));
+    if (dtype == NK_F16) {
+        f16_store((uint16_t *)p + i, v);
+        return;
+    }
+    if (dtype == NK_BF16) {
+        _mm256_storeu_si256((void *)((uint16_t *)p + i), bf16_join(v));
         return;
     }
     float *f = (float *)p + i;
@@ -223,16 +245,11 @@ NK_INLINE vec vec_store_round(void *p, size_t i, vec v, nk_dtype dtype)
         vec_store(p, i, v, dtype);
         return v;
     }
-    if (dtype == NK_F16) {
-        const __m256i halves = f16_narrow(v);
-        _mm256_storeu_si256((void *)((uint16_t *)p + i), halves);
-        return f16_widen(halves);
-    }
-    const vec rounded = vec_round(v, dtype);
-    const __m256i even = _mm256_srli_epi32(_mm256_castps_si256(rounded.a), 16);
-    const __m256i both = _mm256_or_si256(even, _mm256_castps_si256(rounded.b));
-    _mm256_storeu_si256((void *)((uint16_t *)p + i), both);
-    return rounded;
+    if (dtype == NK_F16)
+        return f16_store((uint16_t *)p + i, v);
+    const __m256i elements = bf16_join(v);
+    _mm256_storeu_si256((void *)((uint16_t *)p + i), elements);
+    return bf16_split(elements);
 }
 
 NK_INLINE void vec_store_n(void *p, size_t i, size_t n, vec v, nk_dtype dtype)
