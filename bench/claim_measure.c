@@ -30,15 +30,48 @@ static void write_side(claim *c, const claim_cell *cell, size_t process, size_t 
         *status = nb_csv_write(&c->record.csv, &row);
 }
 
-static nb_job make_job(const claim *c, const claim_cell *cell)
+/* The participants in this order. */
+static nb_job make_job(const claim *c, const claim_cell *cell, const size_t *order)
 {
     nb_job job;
     nb_job_init(&job, cell->shape, &c->topology);
     job.pairs = PAIRS;
     job.budget_ns = c->options.quick ? 0.1e9 : 0.3e9;
     for (size_t i = 0; i < cell->count; i++)
-        nb_job_add(&job, cell->variants[i]);
+        nb_job_add(&job, cell->variants[order[i]]);
     return job;
+}
+
+/* What came back, each participant at its own place again. */
+static void sort_out(const nb_job_result *from, const size_t *order, size_t count,
+                     nb_job_result *to)
+{
+    *to = *from;
+    if (from->failed_side >= 0)
+        to->failed_side = (int)order[from->failed_side];
+    for (size_t i = 0; i < count; i++) {
+        const size_t side = order[i];
+        to->paired.batch[side] = from->paired.batch[i];
+        for (size_t pair = 0; pair < from->paired.pairs; pair++)
+            to->paired.time_ns[pair][side] = from->paired.time_ns[pair][i];
+        to->error_u[side] = from->error_u[i];
+        to->bytes[side] = from->bytes[i];
+        to->flops[side] = from->flops[i];
+        to->store_used[side] = from->store_used[i];
+    }
+}
+
+/* In each process another order: what a participant finds depends on who was there
+ * before, and such a bias must show in the interval. */
+static void run_job(const claim *c, const claim_cell *cell, size_t process, nb_job_result *result)
+{
+    static nb_job_result shuffled;
+    const uint64_t seed = c->options.filters.seed * 1000 + process;
+    size_t *order = nb_shuffled(cell->count, seed + cell->shape->working_set_bytes);
+    const nb_job job = make_job(c, cell, order);
+    nb_job_run_apart(&job, &shuffled);
+    sort_out(&shuffled, order, cell->count, result);
+    free(order);
 }
 
 /* One process of one cell. A failed check or a crash ends this cell, not the
@@ -46,9 +79,8 @@ static nb_job make_job(const claim *c, const claim_cell *cell)
 static int measure_cell(claim *c, claim_cell *cell, size_t process)
 {
     static nb_job_result r;
-    const nb_job job = make_job(c, cell);
     int status = NB_OK;
-    nb_job_run_apart(&job, &r);
+    run_job(c, cell, process, &r);
     if (r.status == NB_FAILED) {
         const size_t side = r.failed_side < 0 ? LAYER : (size_t)r.failed_side;
         nb_fail(NB_FAILED, "%s", r.error);

@@ -36,12 +36,23 @@ void *nb_allocate(size_t bytes)
     return nb_reallocate(NULL, bytes);
 }
 
-void *nb_allocate_lines(size_t bytes)
+static void *allocate_aligned(size_t bytes, size_t unit)
 {
-    void *p = aligned_alloc(NB_LINE, (bytes + NB_LINE) / NB_LINE * NB_LINE);
+    void *p = aligned_alloc(unit, (bytes + unit) / unit * unit);
     if (!p)
         exit(nb_fail(NB_MACHINE, "no memory for %zu bytes", bytes));
     return p;
+}
+
+void *nb_allocate_lines(size_t bytes)
+{
+    return allocate_aligned(bytes, NB_LINE);
+}
+
+void *nb_allocate_pages(size_t bytes)
+{
+    enum { PAGE = 4096 };
+    return allocate_aligned(bytes, PAGE);
 }
 
 char *nb_duplicate(const char *text)

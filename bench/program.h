@@ -39,6 +39,8 @@ void *nb_reallocate(void *old, size_t bytes);
  * for what a thread writes while others work beside it. */
 enum { NB_LINE = 128 };
 void *nb_allocate_lines(size_t bytes);
+/* Whole pages: what lies in them lies alike within its page. */
+void *nb_allocate_pages(size_t bytes);
 char *nb_duplicate(const char *text);
 __attribute__((format(printf, 1, 2))) char *nb_format(const char *format, ...);
 /* `list`, which is freed and may be NULL, with one item more; to be freed. */

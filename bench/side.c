@@ -41,12 +41,14 @@ static void keep_operands(int op, const nk_args *from, nk_args *to)
         to->fraction = 0;
 }
 
+/* All sides' own data lie alike within their pages: a store a few lines from the
+ * rows modulo 4096 would tell equal kernels apart, by 1.5 % in L1. */
 static void init_lane(nb_lane *lane, const nb_variant *variant, const nb_workspace *workspace,
                       size_t llc_bytes)
 {
     const size_t sets = workspace->spec.sets;
     *lane = (nb_lane){.function = variant->kernel->function, .sets = sets};
-    lane->args = nb_allocate(sets * sizeof *lane->args);
+    lane->args = nb_allocate_pages(sets * sizeof *lane->args);
     for (size_t i = 0; i < sets; i++) {
         keep_operands(variant->op, &workspace->args[i], &lane->args[i]);
         lane->args[i].llc_bytes = llc_bytes;
@@ -57,7 +59,7 @@ static void init_lane(nb_lane *lane, const nb_variant *variant, const nb_workspa
 void nb_side_init(nb_side *side, const nb_variant *variant, nb_stage *stage)
 {
     *side = (nb_side){.variant = variant, .stage = stage};
-    side->lanes = nb_allocate_lines(stage->threads * sizeof *side->lanes);
+    side->lanes = nb_allocate_pages(stage->threads * sizeof *side->lanes);
     for (size_t i = 0; i < stage->threads; i++)
         init_lane(&side->lanes[i], variant, &stage->workspaces[i], stage->llc_bytes);
 }
