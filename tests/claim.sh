@@ -1,12 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # claim along its axes and for models, and what it answers against what it measured.
-#   claim.sh NORMBENCH BUILD   (BUILD: with bench/peers and tests/deny_ptrace, where there are any)
+#   claim.sh NORMBENCH BUILD SOURCE   (BUILD: with bench/peers and tests/deny_ptrace, where there
+#   are any)
 set -u
 export LC_ALL=C
 normbench=$1
-peers=$2/bench/peers
-deny=$2/tests/deny_ptrace
+build=$2
+source=$3
+peers=$build/bench/peers
+deny=$build/tests/deny_ptrace
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 unset NORMKERNELS_ISA
@@ -43,41 +46,38 @@ column() { tail -n +2 "$2" | tr -d '"\r' | cut -d, -f"$1"; }
 narrow() { ! grep -q '.\{101\}' "$work/output"; }
 # The cells of a CSV: each begins with LayerNorm, in slot 0.
 cells() {
-    column 8,9,10,11,13,14,15,17,18,27 "$1" |
-        awk -F, '$10 == 0 { if (cell) print cell; cell = $0 } $2 == "layernorm_bwd" { cell = cell ",training" }
+    column 8-11,13-18,27 "$1" |
+        awk -F, '$11 == 0 { if (cell) print cell; cell = $0 } $2 == "layernorm_bwd" { cell = cell ",training" }
             END { print cell }' | sort -u
 }
 
 quick="--quick --processes 1"
 
 # ---- Axes: from the base each alone
+threads=1 more=0
+[ "$(nproc)" -eq 1 ] || threads=1,2 more=1
 expect 0 'Base: f32, scalar, hidden 64, ' "$normbench" claim --axes $quick --isa scalar \
-    --hidden 64,128 --rows 1,2 --threads 1 --provider normkernels --out "$work/a.csv"
+    --hidden 64,128 --rows 1,2 --threads $threads --provider normkernels --out "$work/a.csv"
 holds 'the table keeps to 100 columns' narrow
 for line in 'hidden 64' 'hidden 128' 'level L1' 'level memory' 'ISA scalar' 'dtype f16' 'rows 1' \
-    'rows 2' 'mode rotate' 'step fused add' 'step forward + backward' 'LayerNorm welford' 'LayerNorm one_pass'; do
+    'rows 2' "threads ${threads#1,}" 'mode rotate' 'step fused add' 'step forward + backward' \
+    'LayerNorm welford' 'LayerNorm one_pass'; do
     holds "there is a line '$line'" grep -q "^$line  " "$work/output"
 done
-base=$(cells "$work/a.csv" | grep '^normkernels,layernorm,default,f32,scalar,[0-9]*,64,L2,hot,0$')
-holds 'one of the cells is the base' is "$(echo "$base" | wc -l)" 1
+base=$(cells "$work/a.csv" | grep '^normkernels,layernorm,default,f32,scalar,[0-9]*,64,1,L2,hot,0$')
+holds 'one of the cells is the base' is "$(echo "$base" | grep -c .)" 1
 # 1 base, 1 hidden, 3 levels, 2 dtypes, 2 rows, 1 mode, 2 kinds of step, 4 algorithms
-holds 'no cell is measured twice' is "$(cells "$work/a.csv" | wc -l)" 16
+holds 'no cell is measured twice' is "$(cells "$work/a.csv" | wc -l)" $((16 + more))
 # Rows and level may have to follow.
 holds 'a cell differs from the base on one axis alone' is "$(cells "$work/a.csv" | awk -F, -v base="$base" '
     BEGIN { split(base, b) }
-    { n = $11 != ""; for (i = 2; i <= 9; i++) n += i != 6 && i != 8 && $i != b[i] }
+    { n = $12 != ""; for (i = 2; i <= 10; i++) n += i != 6 && i != 9 && $i != b[i] }
     n > 1')" ''
 expect 0 'Base: bf16, scalar, hidden 64, ' "$normbench" claim --axes $quick --isa scalar --dtype bf16 \
     --hidden 64 --rows 1 --mode hot --algorithm one_pass,welford --kernel layernorm,rmsnorm \
     --provider normkernels --out "$work/b.csv"
-holds 'filters give the axes their values' is "$(cells "$work/b.csv" | grep ',1,64,' | cut -d, -f2-7,9 | tr '\n' ' ')" \
+holds 'filters give the axes their values' is "$(cells "$work/b.csv" | grep ',scalar,1,64,' | cut -d, -f2-7,10 | tr '\n' ' ')" \
     'layernorm,one_pass,bf16,scalar,1,64,hot '
-if [ "$(nproc)" -gt 1 ]; then
-    expect 0 'threads 2 ' "$normbench" claim --axes $quick --isa scalar --dtype f32 --hidden 64 \
-        --rows 2 --mode hot --threads 1,2 --kernel layernorm,rmsnorm --algorithm default \
-        --provider normkernels --out "$work/threads.csv"
-    holds 'two threads are an axis' is "$(column 16 "$work/threads.csv" | sort -u | tr '\n' ' ')" '1 2 '
-fi
 expect 2 'no pair to compare' "$normbench" claim --axes --kernel dyt
 expect 0 'f32, hot, 1 thread, forward + backward' "$normbench" claim $quick --isa scalar --hidden 64 --rows 2 \
     --kernel layernorm,rmsnorm,layernorm_bwd,rmsnorm_bwd --out "$work/t.csv"
@@ -98,10 +98,10 @@ for peer in "$peers"/peer_*.so; do
 done
 if [ -n "${all-}" ]; then
     expect 0 'LayerNorm two_pass' "$normbench" claim --axes $quick --hidden 64 --rows 1 --mode hot \
-        --threads 1 --dtype f32 --kernel layernorm,rmsnorm --provider "$all"
+        --threads 1 --dtype f32 --kernel layernorm,rmsnorm --algorithm two_pass --provider "$all"
     for peer in "$peers"/peer_*.so; do
         name=$(basename "$peer" .so | sed 's/^peer_//; s/_/-/g')
-        holds "a line for each LayerNorm of $name" is "$(grep -cE "^$name (one|two)_pass " "$work/output")" 2
+        holds "a line for the LayerNorm of $name" is "$(grep -c "^$name two_pass " "$work/output")" 1
     done
 fi
 
@@ -142,6 +142,9 @@ fi
 # ---- What is printed is what the CSV says
 expect 0 '15-20 % hold' "$normbench" claim --isa scalar --hidden 768 --rows 2 --quick --processes 3 \
     --out "$work/c.csv"
+holds 'whatever the order in a process, what was found is of whom it says' is \
+    "$(column 9,10,25 "$work/c.csv" | sort -u | tr '\n' ' ')" \
+    'copy,default,0 layernorm,default,10752 layernorm,two_pass,12288 rmsnorm,default,6144 '
 printed=$(awk '$1 == 768 { print $7; exit }' "$work/output")
 computed=$(column 20,23,26,27 "$work/c.csv" | python3 -c '
 import collections, statistics, sys
@@ -153,6 +156,13 @@ medians = [statistics.median(t["1"] / t["0"] for (p, _), t in times.items() if p
            for process in "012"]
 print(f"{100 * (1 - statistics.median(medians)):.1f}")')
 holds "the saving printed, $printed, is that of the CSV" is "$printed" "$computed"
+
+
+# ---- Intervals: one kernel under two names
+if command -v cc >/dev/null; then
+    expect 0 '| 64 | L1 | 1 |' "$source/scripts/prove_intervals.py" 1 --build "$build" --hidden 64 \
+        --levels L1 --out "$work/intervals"
+fi
 
 echo "$checks checks, $failures failures"
 [ "$failures" -eq 0 ]

@@ -38,8 +38,12 @@ class Cell(savings.Cell):
         self.pairs[group[0].process].append(times[:len(self.rows)])
 
     def saving(self, against=LAYER):
-        """Of 1 - RMSNorm's time over that of LayerNorm, or of a rival."""
-        ratio = self.ratio(RMS, against)
+        """What RMSNorm saves of LayerNorm's time, or of a rival's."""
+        return self.saving_of(RMS, against)
+
+    def saving_of(self, one, other):
+        """1 - the time of one side over that of another."""
+        ratio = self.ratio(one, other)
         return Estimate(1 - ratio.median, 1 - ratio.high, 1 - ratio.low, ratio.coverage)
 
     def verdict(self):
