@@ -147,8 +147,9 @@ NK_API nk_function nk_find(const char *op, const char *algorithm, const char *dt
 
 /* The environment variable NORMKERNELS_ISA=scalar|avx2|avx512|neon makes that
  * ISA the only one; NORMKERNELS_WITHOUT=avx512_bf16 does without the CPU's own
- * conversion to bf16, which avx512 uses where it is, with the same results. NULL if both are unset or valid, else a text that says what
- * is wrong and lists what there is; every kernel then refuses to run. */
+ * conversion to bf16, which avx512 uses where it is, with the same results. NULL if
+ * both are unset or valid, else a text that says what is wrong and lists what there
+ * is; every kernel then refuses to run. */
 NK_API const char *nk_isa_error(void);
 
 /* ---- Providers ---------------------------------------------------------
