@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* normbench info: the machine as normbench sees it. */
-#include "cells.h"
+#include "info.h"
+#include "copy.h"
 #include "machine.h"
 #include "program.h"
 #include "table.h"
@@ -11,6 +12,10 @@
 #include <string.h>
 
 static const char doc[] = "Shows CPU, instruction sets, caches, cores allowed, clock and quota.";
+
+typedef struct info_options {
+    bool machine, limits, json;
+} info_options;
 
 __attribute__((format(printf, 2, 3))) static void line(const char *name, const char *format, ...)
 {
@@ -90,19 +95,36 @@ static void print_isas(const nb_providers *providers)
     line("chosen ISA", "%s", chosen ? chosen : "none");
 }
 
-enum { KEY_MACHINE = 0x200 };
+enum { KEY_MACHINE = 0x200, KEY_LIMITS, KEY_JSON };
 static const struct argp_option own_options[] = {
     {"machine", KEY_MACHINE, 0, 0, "Only the machine's short hash, the name of its results", 0},
+    {"limits", KEY_LIMITS, 0, 0,
+     "Measure what the machine does at the most: bytes at each level, arithmetic (some seconds)",
+     0},
+    {"json", KEY_JSON, 0, 0, "Print as the machine file has it", 0},
     {0}};
 
 static error_t parse(int key, char *text, struct argp_state *state)
 {
     (void)text;
-    bool *only_machine = state->input;
-    if (key != KEY_MACHINE)
+    info_options *o = state->input;
+    switch (key) {
+    case KEY_MACHINE:
+        o->machine = true;
+        return 0;
+    case KEY_LIMITS:
+        o->limits = true;
+        return 0;
+    case KEY_JSON:
+        o->json = true;
+        return 0;
+    case ARGP_KEY_END:
+        if (o->machine && (o->limits || o->json))
+            argp_error(state, "--machine: prints the hash only; leave --limits and --json out");
+        return 0;
+    default:
         return key == ARGP_KEY_INIT ? 0 : ARGP_ERR_UNKNOWN;
-    *only_machine = true;
-    return 0;
+    }
 }
 
 static void print_hash(const nb_topology *t)
@@ -112,33 +134,56 @@ static void print_hash(const nb_topology *t)
     puts(hash);
 }
 
-static int print_all(nb_topology *t)
+static void print_json(const nb_topology *t, const nb_limits *limits, bool with_limits)
 {
-    const nb_names ours = {0};
-    nb_providers providers = {0};
-    const int status = nb_providers_load(&ours, &providers);
+    cJSON *root = cJSON_CreateObject();
+    nb_machine_json(root, t);
+    if (with_limits)
+        cJSON_AddItemToObject(root, "limits", nb_limits_json(limits));
+    char *text = cJSON_Print(root);
+    puts(text);
+    cJSON_free(text);
+    cJSON_Delete(root);
+}
+
+static int print_all(nb_topology *t, const info_options *o)
+{
+    nb_copies ours;
+    nb_limits limits = {0};
+    int status = nb_copies_load(&ours);
     if (status != NB_OK)
         return status;
     nb_topology_measure_clocks(t);
-    print_machine(t);
-    print_isas(&providers);
-    nb_providers_unload(&providers);
-    return NB_OK;
+    nb_limits_init(&limits, t, &ours);
+    if (o->limits) {
+        nb_info_want_limits(&limits);
+        status = nb_limits_measure(&limits);
+    }
+    if (status == NB_OK && o->json) {
+        print_json(t, &limits, o->limits);
+    } else if (status == NB_OK) {
+        print_machine(t);
+        print_isas(&ours.providers);
+        if (o->limits)
+            nb_info_print_limits(&limits);
+    }
+    nb_limits_free(&limits);
+    nb_copies_free(&ours);
+    return status;
 }
 
 int nb_info(int argc, char **argv)
 {
     static const struct argp argp = {own_options, parse, NULL, doc, NULL, NULL, NULL};
-    bool only_machine = false;
+    info_options options = {0};
     nb_topology topology;
-    argp_parse(&argp, argc, argv, 0, NULL, &only_machine);
+    argp_parse(&argp, argc, argv, 0, NULL, &options);
     nb_topology_load(&topology);
-    if (only_machine)
+    int status = NB_OK;
+    if (options.machine)
         print_hash(&topology);
-    else {
-        const int status = print_all(&topology);
-        if (status != NB_OK)
-            return status;
-    }
-    return nb_output_close(stdout, "the output");
+    else
+        status = print_all(&topology, &options);
+    const int printed = nb_output_close(stdout, "the output");
+    return status != NB_OK ? status : printed;
 }

@@ -147,9 +147,11 @@ static void add_text(cJSON *object, const char *name, const char *text)
         cJSON_AddNullToObject(object, name);
 }
 
-static void add_machine(cJSON *root, const nb_topology *t, const char *hash)
+void nb_machine_json(cJSON *root, const nb_topology *t)
 {
     struct utsname system;
+    char hash[NB_HASH_BYTES];
+    nb_machine_hash(t, hash);
     cJSON *machine = cJSON_AddObjectToObject(root, "machine");
     add_text(machine, "hash", hash);
     add_text(machine, "cpu", t->cpu_name);
@@ -247,7 +249,7 @@ static int open_json(nb_record *record, const char *command, const nb_options *o
     char seed[24]; /* a string: JSON's numbers end at 2^53 */
     snprintf(seed, sizeof seed, "%ju", (uintmax_t)options->seed);
     add_text(root, "seed", seed);
-    add_machine(root, t, record->hash);
+    nb_machine_json(root, t);
     add_build(root, providers);
     cJSON_AddArrayToObject(root, "cells");
     return write_json(record);
@@ -293,11 +295,11 @@ int nb_record_open(nb_record *record, const char *path, bool force, const char *
     return status;
 }
 
-void nb_record_cell(nb_record *record, const char *name, const char *level, uint32_t store,
-                    const char *skipped)
+cJSON *nb_record_cell(nb_record *record, const char *name, const char *level, uint32_t store,
+                      const char *skipped)
 {
     if (!record->root)
-        return;
+        return NULL;
     cJSON *cell = cJSON_CreateObject();
     add_text(cell, "name", name);
     add_text(cell, "level", level);
@@ -309,6 +311,7 @@ void nb_record_cell(nb_record *record, const char *name, const char *level, uint
                  : store == NK_STORE_CACHED ? "cached"
                                             : NULL);
     cJSON_AddItemToArray(cJSON_GetObjectItemCaseSensitive(record->root, "cells"), cell);
+    return cell;
 }
 
 int nb_record_close(nb_record *record, bool complete)

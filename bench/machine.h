@@ -17,6 +17,9 @@ enum { NB_HASH_BYTES = 9, NB_RUN_ID_BYTES = 17, NB_UTC_BYTES = 21 };
  * the same. No host name goes into it. */
 void nb_machine_hash(const nb_topology *t, char hash[NB_HASH_BYTES]);
 
+/* Adds "machine" to an object. */
+void nb_machine_json(cJSON *root, const nb_topology *t);
+
 /* An output: the CSV and its machine file. With path NULL, and where path is a
  * device, there is no machine file; with NULL no CSV either, and all functions
  * do nothing. */
@@ -39,9 +42,10 @@ int nb_record_open(nb_record *record, const char *path, bool force, const char *
                    const nb_topology *t, const nb_providers *providers);
 
 /* Notes what a cell used: "store" is NK_STORE_...; `skipped` is NULL or the
- * reason why a cell is empty. */
-void nb_record_cell(nb_record *record, const char *name, const char *level, uint32_t store,
-                    const char *skipped);
+ * reason why a cell is empty. Returns what more may be added to; NULL if there is no
+ * machine file. */
+cJSON *nb_record_cell(nb_record *record, const char *name, const char *level, uint32_t store,
+                      const char *skipped);
 
 /* Closes both; the machine file is written anew, by way of a temporary file.
  * NB_OK, or a status after a message. */

@@ -12,6 +12,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char doc[] =
     "Times every kernel that the filters leave and writes one row a repetition, as it goes. Each "
@@ -113,6 +114,7 @@ typedef struct run {
     nb_providers providers;
     nb_variants variants;
     nb_copies copies;
+    nb_limits limits;
     nb_shapes *shapes;     /* one for each variant */
     nb_chain_plan *chains; /* likewise; all empty without --unfused */
     run_cell *cells;
@@ -231,6 +233,7 @@ static int prepare(run *r)
     if (status != NB_OK)
         return status;
     nb_topology_load(&r->topology);
+    nb_limits_init(&r->limits, &r->topology, &r->copies);
     status = make_cells(r);
     if (status != NB_OK)
         return status;
@@ -253,27 +256,89 @@ static void record_chain(run *r, const run_cell *cell)
                    cell->chain->missing);
 }
 
+/* Where a limit seems too high its paces are measured some times more: a neighbour on
+ * the same core may have halved them. */
+static int find_limit(run *r, run_cell *cell)
+{
+    enum { TRIES = 5, PAUSE_US = 200000 };
+    int status = NB_OK;
+    if (cell->shape->skipped)
+        return NB_OK;
+    cell->limit = nb_limits_of(&r->limits, cell->variant, cell->shape);
+    for (size_t i = 0; i < TRIES && status == NB_OK && nb_run_share(cell) > nb_limit_tolerance;
+         i++) {
+        usleep(PAUSE_US);
+        status = nb_limits_measure_for(&r->limits, cell->variant, cell->shape);
+        cell->limit = nb_limits_of(&r->limits, cell->variant, cell->shape);
+    }
+    return status;
+}
+
+/* The limits are measured before the sweep and after it; the better counts. */
+static int measure_with_limits(run *r)
+{
+    for (size_t i = 0; i < r->count; i++)
+        if (!r->cells[i].shape->skipped)
+            nb_limits_want(&r->limits, r->cells[i].variant, r->cells[i].shape);
+    int status = nb_limits_measure(&r->limits);
+    if (status == NB_OK)
+        status = measure_all(r);
+    if (status == NB_OK)
+        status = nb_limits_measure(&r->limits);
+    for (size_t i = 0; i < r->count && status == NB_OK; i++)
+        status = find_limit(r, &r->cells[i]);
+    return status;
+}
+
+static void record_cells(run *r)
+{
+    for (size_t i = 0; i < r->count; i++) {
+        const run_cell *cell = &r->cells[i];
+        char name[NB_NAME_BYTES];
+        nb_shape_name(cell->variant, cell->shape, name);
+        if (cell->done || cell->shape->skipped) {
+            cJSON *json = nb_record_cell(&r->record, name, nb_shape_level(cell->shape),
+                                         cell->store_used, cell->shape->skipped);
+            nb_limit_add_json(json, cell->limit);
+        }
+        if (cell->done && (cell->chain->count || cell->chain->missing))
+            record_chain(r, cell);
+    }
+    if (r->record.root)
+        cJSON_AddItemToObject(r->record.root, "limits", nb_limits_json(&r->limits));
+}
+
+/* Nothing is faster than its limit. */
+static int judge(const run *r)
+{
+    int status = NB_OK;
+    for (size_t i = 0; i < r->count; i++) {
+        const run_cell *cell = &r->cells[i];
+        char name[NB_NAME_BYTES];
+        if (cell->failed || cell->chain_failed)
+            status = NB_FAILED;
+        if (nb_run_share(cell) > nb_limit_tolerance)
+            status = nb_fail(NB_FAILED,
+                             "%s: %.2f of its limit by %s: the limit is wrong, or the work is not "
+                             "done when it is timed",
+                             nb_shape_name(cell->variant, cell->shape, name), nb_run_share(cell),
+                             nb_limit_names[cell->limit.kind]);
+    }
+    return status;
+}
+
 static int measure_and_report(run *r)
 {
     nb_catch_interrupts();
     nb_run_catch_crashes();
-    int status = measure_all(r);
-    for (size_t i = 0; i < r->count; i++) {
-        const run_cell *cell = &r->cells[i];
-        if ((cell->failed || cell->chain_failed) && status == NB_OK)
-            status = NB_FAILED;
-        char name[NB_NAME_BYTES];
-        nb_shape_name(cell->variant, cell->shape, name);
-        if (cell->done || cell->shape->skipped)
-            nb_record_cell(&r->record, name, nb_shape_level(cell->shape), cell->store_used,
-                           cell->shape->skipped);
-        if (cell->done && (cell->chain->count || cell->chain->missing))
-            record_chain(r, cell);
-    }
-    const bool complete = status == NB_OK || status == NB_FAILED;
+    int status = measure_with_limits(r);
+    const bool complete = status == NB_OK;
+    record_cells(r);
     const int closed = nb_record_close(&r->record, complete);
-    if (complete)
+    if (complete) {
         nb_run_print(r->cells, r->count, r->options.repetitions, r->options.unfused);
+        status = judge(r);
+    }
     const int printed = nb_output_close(stdout, "the table");
     return status != NB_OK ? status : closed != NB_OK ? closed : printed;
 }
@@ -292,6 +357,7 @@ static void release(run *r)
     for (size_t i = 0; r->chains && i < r->variants.count; i++)
         nb_chain_plan_free(&r->chains[i]);
     free(r->chains);
+    nb_limits_free(&r->limits);
     nb_copies_free(&r->copies);
     nb_variants_free(&r->variants);
     nb_providers_unload(&r->providers);

@@ -4,6 +4,7 @@
 #define NB_RUN_H
 
 #include "chain.h"
+#include "limit.h"
 #include "machine.h"
 #include "shapes.h"
 
@@ -20,6 +21,7 @@ typedef struct run_cell {
     double *ratio;       /* [repetitions] to the copy */
     double *fused_ratio; /* [repetitions] to the chain */
     size_t done;
+    nb_limit limit; /* of the kernel, when all is measured */
     double error_u;
     uint32_t store_used, chain_store_used;
     bool failed, chain_failed;
@@ -34,6 +36,9 @@ void nb_run_catch_crashes(void);
  * A failed check fails the cell, not the run. NB_OK, or a status after a
  * message. */
 int nb_run_cell(run_cell *cell, size_t repetition, const nb_topology *t, nb_csv *csv);
+
+/* The limit over the time; NAN if either is unknown. */
+double nb_run_share(const run_cell *cell);
 
 /* The table. */
 void nb_run_print(const run_cell *cells, size_t count, size_t repetitions, bool unfused);

@@ -6,6 +6,21 @@
 
 #include <string.h>
 
+double nb_run_share(const run_cell *cell)
+{
+    return cell->limit.ns / nb_median(cell->time_ns, cell->done);
+}
+
+static void add_limit(nb_table *table, const run_cell *cell)
+{
+    const double share = nb_run_share(cell);
+    if (cell->limit.kind == NB_LIMIT_UNKNOWN)
+        nb_table_add(table, NB_DIM, "unknown");
+    else
+        nb_table_add(table, share > nb_limit_tolerance ? NB_RED : NB_PLAIN, "%.2f %s", share,
+                     nb_limit_names[cell->limit.kind]);
+}
+
 /* What is not usual. */
 static void add_conditions(nb_table *table, const nb_shape *shape)
 {
@@ -33,7 +48,7 @@ static void add_row(nb_table *table, const run_cell *cell, bool unfused)
     nb_table_add(table, NB_PLAIN, "%zu", spec->hidden);
     nb_table_add(table, NB_PLAIN, "%s", level ? level : "?");
     if (cell->failed || cell->done == 0) {
-        for (size_t i = 0; i < (unfused ? 4 : 3); i++)
+        for (size_t i = 0; i < (unfused ? 5 : 4); i++)
             nb_table_add(table, NB_DIM, "-");
         nb_table_add(table, cell->failed ? NB_RED : NB_DIM, "%s",
                      cell->failed ? "a check failed" : cell->shape->skipped);
@@ -46,6 +61,7 @@ static void add_row(nb_table *table, const run_cell *cell, bool unfused)
     else if (unfused)
         nb_table_add(table, cell->chain_failed ? NB_RED : NB_DIM, "%s",
                      cell->chain_failed ? "wrong" : "-");
+    add_limit(table, cell);
     nb_table_add(table, NB_PLAIN, "%.1f", cell->error_u);
     add_conditions(table, cell->shape);
 }
@@ -67,12 +83,12 @@ static void print_missing(const run_cell *cells, size_t count)
 
 void nb_run_print(const run_cell *cells, size_t count, size_t repetitions, bool unfused)
 {
-    static const char *const plain[] = {"<kernel", "<algorithm", "<dtype", "<isa",
-                                        ">rows",   ">hidden",    "<level", ">ns/row",
-                                        ">/copy",  ">error, u",  "<",      NULL};
+    static const char *const plain[] = {"<kernel",   "<algorithm", "<dtype",  "<isa",   ">rows",
+                                        ">hidden",   "<level",     ">ns/row", ">/copy", "<limit",
+                                        ">error, u", "<",          NULL};
     static const char *const with_unfused[] = {
-        "<kernel", "<algorithm", "<dtype",    "<isa",      ">rows", ">hidden", "<level",
-        ">ns/row", ">/copy",     ">/unfused", ">error, u", "<",     NULL};
+        "<kernel", "<algorithm", "<dtype",    "<isa",   ">rows",     ">hidden", "<level",
+        ">ns/row", ">/copy",     ">/unfused", "<limit", ">error, u", "<",       NULL};
     nb_table table;
     nb_table_init(&table, unfused ? with_unfused : plain);
     for (size_t i = 0; i < count; i++)
@@ -83,5 +99,8 @@ void nb_run_print(const run_cell *cells, size_t count, size_t repetitions, bool 
            repetitions);
     if (unfused)
         printf("/unfused: time over that of the plain kernels that do the same, likewise.\n");
+    printf("limit: the share of the least time that the machine allows, measured in the same run, "
+           "and\n  what sets it: slots (loads or stores) or flops of the ISA, lines that enter L1, "
+           "bytes of the\n  level, latency of one row.\n");
     print_missing(cells, count);
 }

@@ -153,6 +153,13 @@ expect 1 'y[1, 0] is' "$normbench" run --provider "$twins/twin_thread_wrong.so" 
     --rows 2 --threads 2 --oversubscribe --out "$work/tw.csv"
 holds 'what is wrong in a thread is never timed' is "$(column 23 "$work/tw.csv" | tr -d '\n')" ''
 
+# ---- run: limits
+holds 'the machine file has what was measured of the machine' grep -q stream_copy_bytes_per_s "$work/a.json"
+holds 'and the limit of each cell' [ "$(grep -cE '"limit_ns":[[:space:]]*[0-9]' "$work/th.json")" = 2 ]
+holds 'of an empty cell it is unknown' grep -qE '"limited_by":[[:space:]]*null' "$work/l.json"
+expect 1 'the limit is wrong, or the work is not done' "$normbench" run --hidden 4096 --rows 32 \
+    --provider "$twins/twin_lazy.so" --repetitions 1 --out "$work/lazy.csv"
+
 # ---- claim
 pair="--isa scalar --hidden 768 --rows 2 --quick"
 expect 0 '15-20 % hold' "$normbench" claim $pair --out "$work/c.csv" --processes 3
@@ -202,6 +209,12 @@ interrupt claim --isa scalar --hidden 768 --rows 1,2,3,4 --processes 100
 expect 0 'chosen ISA' "$normbench" info
 machine=$(tail -1 "$work/c.csv" | cut -d, -f4 | tr -d '"')
 expect 0 "$machine" "$normbench" info --machine
+expect 0 'NT copy' "$normbench" info --limits
+holds 'no limit is 0 or no number' [ -z "$(grep -E ' (0|nan|inf)( |$)' "$work/output")" ]
+expect 0 '"latency_ns"' "$normbench" info --limits --json
+holds 'it is JSON' python3 -c 'import json, sys; json.load(open(sys.argv[1]))["limits"][0]' "$work/output"
+expect 0 '"cores"' "$normbench" info --json
+expect 2 'hash only' "$normbench" info --machine --json
 expect 0 'unknown' env HWLOC_COMPONENTS=stop "$normbench" info
 holds 'an unknown size is no 0' is "$(grep -cE '^(L1d|L2|L3) +unknown$' "$work/output")" 3
 expect 0 'chosen ISA' env HWLOC_XMLFILE=/nonexistent "$normbench" info

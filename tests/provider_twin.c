@@ -5,7 +5,8 @@
  * TWIN_POISON how wrong the second of three kernels is, and TWIN_AT_LOAD,
  * TWIN_AT_CALL and TWIN_LATER what it does instead: CRASH (SIGSEGV), ILLEGAL,
  * HANG, LEAVE (ends the process as if all were well). TWIN_IN_THREAD is what it
- * does in another thread than the first; WRONG is all that it does there. */
+ * does in another thread than the first; WRONG is all that it does there. With
+ * TWIN_LAZY it does nothing where y seems to be there already. */
 #include "normkernels.h"
 
 #include <math.h>
@@ -46,6 +47,9 @@
 #endif
 #ifndef TWIN_LATER /* after some thousand calls: when it is timed */
 #define TWIN_LATER BEHAVE
+#endif
+#ifndef TWIN_LAZY
+#define TWIN_LAZY 0
 #endif
 #ifndef TWIN_IN_THREAD
 #define TWIN_IN_THREAD BEHAVE
@@ -120,6 +124,8 @@ nk_status nk_rmsnorm_f32_twin(const nk_args *args)
     if (args->residual || args->h || args->beta)
         return 1;
     misbehave(TWIN_AT_CALL);
+    if (TWIN_LAZY && !isnan(((const float *)args->y)[0])) /* the check fills it with NaN */
+        return NK_OK;
     if (++calls > 2000)
         misbehave(TWIN_LATER);
     for (int i = 0; i < TWIN_REPEAT; i++)
