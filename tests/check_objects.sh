@@ -4,7 +4,7 @@
 #        check_objects.sh --self-test
 #
 # What runs before the CPU is known, or on every CPU, must be baseline code:
-#   - an ISA unit (an object with a symbol nk_unit_*) exports that symbol only: an
+#   - an ISA unit (an object with a symbol n[bk]_unit_*) exports that symbol only: an
 #     inline libc helper compiled there could be the copy that the linker keeps;
 #   - no other object in the folders holds an instruction beyond x86-64's baseline;
 #   - the library exports what the header declares, all of it and nothing else.
@@ -39,7 +39,7 @@ check_object() {
     local object=$1 globals instruction
     globals=$(nm --defined-only --extern-only --format=posix "$object" | cut -d ' ' -f 1)
     case $globals in
-        *nk_unit_*)
+        *n[bk]_unit_*)
             units=$((units + 1))
             [ "$(wc -l <<<"$globals")" -eq 1 ] ||
                 fault "$object: an ISA unit exports more than its table: $(tr '\n' ' ' <<<"$globals")"
