@@ -6,6 +6,7 @@
 #include "program.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static const char doc[] =
     "Measures what RMSNorm saves of LayerNorm's time on this machine, and tells whether 15-20 % "
@@ -122,6 +123,14 @@ static void record_cells(claim *c)
     }
 }
 
+/* What --meanings counts, in FILE-counts.csv beside FILE.csv. */
+static int open_counts(claim *c)
+{
+    const size_t length = strlen(c->record.json_path) - strlen(".json");
+    c->counts_path = nb_format("%.*s-counts.csv", (int)length, c->record.json_path);
+    return nb_counts_csv_open(&c->counts, c->counts_path, c->options.force);
+}
+
 static int open_record(claim *c)
 {
     size_t count;
@@ -135,10 +144,11 @@ static int open_record(claim *c)
         nb_arguments_add(&arguments, &count, nb_duplicate("--exhaustive"));
     if (c->options.quick)
         nb_arguments_add(&arguments, &count, nb_duplicate("--quick"));
-    const int status =
-        nb_record_open(&c->record, c->options.out, c->options.force, "claim", &c->options.filters,
-                       arguments, count, &c->topology, &c->providers);
+    int status = nb_record_open(&c->record, c->options.out, c->options.force, "claim",
+                                &c->options.filters, arguments, count, &c->topology, &c->providers);
     nb_arguments_free(arguments, count);
+    if (status == NB_OK && c->options.meanings && c->record.json_path)
+        status = open_counts(c);
     return status;
 }
 
@@ -184,8 +194,9 @@ static int measure_and_answer(claim *c)
     const bool complete = status == NB_OK || status == NB_FAILED;
     const int closed = nb_record_close(&c->record, complete);
     const int answered = complete ? print_answer(c) : NB_OK;
+    const int counted = nb_counts_csv_close(&c->counts);
     const int printed = nb_output_close(stdout, "the table");
-    const int all[] = {status, closed, answered, printed};
+    const int all[] = {status, closed, answered, counted, printed};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         if (all[i] != NB_OK)
             return all[i];
@@ -200,6 +211,7 @@ static void release(claim *c)
     for (size_t i = 0; i < c->line_count; i++)
         free(c->lines[i].value);
     free(c->lines);
+    free(c->counts_path);
     for (size_t i = 0; i < c->shape_lists; i++)
         nb_shapes_free(&c->shapes[i]);
     free(c->shapes);

@@ -4,6 +4,7 @@
 #define NB_CLAIM_H
 
 #include "copy.h"
+#include "counts_csv.h"
 #include "machine.h"
 #include "models.h"
 #include "shapes.h"
@@ -61,6 +62,8 @@ typedef struct claim {
     claim_line *lines; /* of --axes */
     size_t line_count;
     nb_record record;
+    nb_counts_csv counts; /* of --meanings, beside the record */
+    char *counts_path;
 } claim;
 
 /* ---- Cells: NB_OK, or a status after a message ---------------------------- */

@@ -73,7 +73,7 @@ static const nb_counts *find_counts(const tracer *t, const claim_cell *cell, siz
 }
 
 /* Where tracing is denied the message says why, once. */
-static void trace(tracer *t, const claim_cell *cell, size_t side)
+static void trace(tracer *t, nb_counts_csv *csv, const claim_cell *cell, size_t side)
 {
     if (t->status != NB_OK || find_counts(t, cell, side))
         return;
@@ -86,17 +86,19 @@ static void trace(tracer *t, const claim_cell *cell, size_t side)
     if (t->status == NB_OK)
         t->status = nb_trace_call(one.variant, &workspace, &one.counts);
     nb_workspace_free(&workspace);
+    if (t->status == NB_OK)
+        t->status = nb_counts_csv_write(csv, one.variant, spec.rows, spec.hidden, &one.counts);
     if (t->status != NB_OK)
         return;
     t->items = nb_reallocate(t->items, (t->count + 1) * sizeof *t->items);
     t->items[t->count++] = one;
 }
 
-static void trace_all(const claim *c, tracer *t)
+static void trace_all(claim *c, tracer *t)
 {
     for (size_t i = 0; i < c->count; i++)
         for (size_t side = LAYER; side <= RMS && c->cells[i].done; side++)
-            trace(t, &c->cells[i], side);
+            trace(t, &c->counts, &c->cells[i], side);
 }
 
 /* ---- The table ---------------------------------------------------------- */

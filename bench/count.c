@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* normbench count: the exact work of one call, without a hardware counter. */
 #include "baseline.h"
-#include "csv.h"
+#include "counts_csv.h"
 #include "interrupt.h"
 #include "program.h"
 #include "progress.h"
@@ -115,7 +115,7 @@ typedef struct counting {
     counted *cells;
     size_t count;
     nb_baseline baseline;
-    FILE *csv;
+    nb_counts_csv csv;
 } counting;
 
 static nb_baseline_row row_of(const counting *c, const counted *cell)
@@ -148,67 +148,6 @@ static int make_cells(counting *c)
                     (counted){.variant = &c->variants->items[v], .rows = rows, .hidden = hidden};
             }
     return NB_OK;
-}
-
-/* The caches that decide in which order rows and columns are walked. */
-static void describe_caches(char *text, size_t room)
-{
-    nb_topology t;
-    nb_topology_load(&t);
-    char *parts = NULL;
-    static const char *const names[NB_CACHES] = {"L1d", "L2", "L3"};
-    for (int i = 0; i < NB_CACHES; i++) {
-        char *part = t.caches[i].bytes ? nb_format("%s %zu", names[i], t.caches[i].bytes)
-                                       : nb_format("%s unknown", names[i]);
-        parts = nb_join(parts, " ", part);
-        free(part);
-    }
-    snprintf(text, room, "%s", parts);
-    free(parts);
-}
-
-/* ---- The CSV ------------------------------------------------------------ */
-
-static int flush(const counting *c)
-{
-    if (!c->csv || (fflush(c->csv) == 0 && !ferror(c->csv)))
-        return NB_OK;
-    return nb_fail(NB_MACHINE, "cannot write %s: %m", c->options->csv);
-}
-
-static int write_header(const counting *c)
-{
-    if (!c->csv)
-        return NB_OK;
-    fputs("provider,build,caches,kernel,algorithm,dtype,isa,rows,hidden,instructions", c->csv);
-    for (int i = 0; i < NB_CLASSES; i++)
-        fprintf(c->csv, ",%s", nb_class_names[i]);
-    fputs(",lanes,flops,loads,load_bytes,stores,store_bytes,prefetches\r\n", c->csv);
-    return flush(c);
-}
-
-static int write_row(const counting *c, const counted *cell)
-{
-    FILE *f = c->csv;
-    const nb_counts *n = &cell->counts;
-    const nb_baseline_row row = row_of(c, cell);
-    const char *const texts[] = {row.provider,  row.build, row.caches, row.kernel,
-                                 row.algorithm, row.dtype, row.isa};
-    const uint64_t rest[] = {n->lanes,  n->flops,       n->loads,     n->load_bytes,
-                             n->stores, n->store_bytes, n->prefetches};
-    if (!f)
-        return NB_OK;
-    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        nb_csv_text(f, texts[i]);
-        fputc(',', f);
-    }
-    fprintf(f, "%zu,%zu,%" PRIu64, cell->rows, cell->hidden, n->instructions);
-    for (int i = 0; i < NB_CLASSES; i++)
-        fprintf(f, ",%" PRIu64, n->classes[i]);
-    for (size_t i = 0; i < sizeof rest / sizeof rest[0]; i++)
-        fprintf(f, ",%" PRIu64, rest[i]);
-    fputs("\r\n", f);
-    return flush(c);
 }
 
 /* ---- The baseline ------------------------------------------------------- */
@@ -429,7 +368,9 @@ static int count_cell(counting *c, counted *cell)
                      : nb_trace_call(cell->variant, &workspace, &cell->counts);
     nb_workspace_free(&workspace);
     cell->done = status == NB_OK;
-    return cell->done ? write_row(c, cell) : status;
+    return cell->done ? nb_counts_csv_write(&c->csv, cell->variant, cell->rows, cell->hidden,
+                                            &cell->counts)
+                      : status;
 }
 
 /* A kernel that fails does not keep the others from being counted. */
@@ -456,10 +397,8 @@ static int count_all(counting *c)
     int status = make_cells(c);
     if (status == NB_OK)
         status = match_baseline(c);
-    if (status == NB_OK && c->options->csv) {
-        c->csv = nb_output_open(c->options->csv, c->options->force);
-        status = c->csv ? write_header(c) : NB_USAGE;
-    }
+    if (status == NB_OK && c->options->csv)
+        status = nb_counts_csv_open(&c->csv, c->options->csv, c->options->force);
     if (status == NB_OK)
         status = count_cells(c);
     if (status > NB_FAILED)
@@ -486,12 +425,10 @@ static int count(const count_options *options, const nb_variants *variants)
         free(filter);
         return NB_OK;
     }
-    describe_caches(c.caches, sizeof c.caches);
+    nb_counts_caches(c.caches, sizeof c.caches);
     int status = count_all(&c);
-    if (c.csv) {
-        const int closed = nb_output_close(c.csv, options->csv);
-        status = status == NB_OK ? closed : status;
-    }
+    const int closed = nb_counts_csv_close(&c.csv);
+    status = status == NB_OK ? closed : status;
     nb_baseline_free(&c.baseline);
     free(c.cells);
     return status;

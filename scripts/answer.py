@@ -12,7 +12,7 @@ import sys
 import textwrap
 
 from reporting import claims, reader
-from reporting.questions import FUSED, ISAS, USUAL_ROWS, Answers, Counts, arguments
+from reporting.questions import FUSED, ISAS, USUAL_ROWS, Answers, arguments
 from reporting.reader import InputError
 from reporting.savings import SHARE_MARGIN
 
@@ -303,14 +303,8 @@ def source_text(result, folder):
     return f"From [{os.path.basename(name)}]({name}), commit {result.commit}."
 
 
-def from_top(path):
-    return os.path.relpath(path, TOP)
-
-
 def source_lines(answers, folder):
-    command = [from_top(result.path) for result in answers.results]
-    if answers.counts.path:
-        command += ["--counts", from_top(answers.counts.path)]
+    command = [os.path.relpath(result.path, TOP) for result in answers.results]
     yield "\n## Where the numbers come from\n"
     yield "| observations | commit | compiler | CPU | measured | normbench claim |"
     yield "|---|---|---|---|---|---|"
@@ -384,14 +378,13 @@ def main():
     """Ends with 0, or with 2 where an input or an output is not as it must be."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("csv", nargs="+", metavar="FILE.csv", help="the machine file beside it")
-    parser.add_argument("--counts", metavar="FILE.csv", help="of `normbench count --csv`")
     parser.add_argument("-o", metavar="FILE.md", dest="out", default="results/ANSWER.md",
                         help="the page (results/ANSWER.md)")
     parser.add_argument("--readme", metavar="FILE.md",
                         help="put the short answer and the table between its markers")
     options = parser.parse_args()
     try:
-        answers = Answers(read_results(options.csv), Counts(options.counts))
+        answers = Answers(read_results(options.csv))
         text = page(answers, options.out)
         with open(options.out, "w", encoding="utf-8") as file:
             file.write(text)

@@ -103,18 +103,20 @@ class Answer(unittest.TestCase):
                 self.assertIn(words, text)
 
     def test_executed_work_comes_from_the_counts(self):
-        counts = self.file("counts.csv")
+        sweep = self.store("sweep.csv", pairs(0.18, level="L2"))
+        meanings = self.store("meanings.csv", pairs(0.18, level="L2"), arguments=["--meanings"])
+        self.assertIn("meanings-counts.csv", self.run_script(sweep, meanings, status=2))
+        counts = self.file("meanings-counts.csv")
         with open(counts, "w", encoding="utf-8") as file:
             file.write("provider,kernel,algorithm,dtype,isa,rows,hidden,instructions,flops\n"
                        "normkernels,layernorm,default,f32,avx512,32,768,1000,2000\n"
                        "normkernels,rmsnorm,default,f32,avx512,32,768,700,500\n")
-        sweep = self.store("sweep.csv", pairs(0.18, level="L2"))
-        text = self.page(sweep, "--counts", counts)
+        text = self.page(sweep, meanings)
         self.assertIn("30.0 % of the instructions", " ".join(text.split()))
         self.assertIn(": 75.0 above | 0.04, 0.03: 30.0 above |", text)
         with open(counts, "a", encoding="utf-8") as file:
             file.write("normkernels,rmsnorm,default,f32,avx512,32,x,700,500\n")
-        self.assertIn("counts.csv:4", self.run_script(sweep, "--counts", counts, status=2))
+        self.assertIn("meanings-counts.csv:4", self.run_script(sweep, meanings, status=2))
 
     def axes(self):
         base = {"hidden": 4096, "level": "L2"}

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the page that answers is about: which cells of which results."""
 import csv
+import os
 
 from reporting import claims
 from reporting.reader import InputError
@@ -15,8 +16,8 @@ class Answers:
     """The results by their kind, and the cells that the questions need of them. Each section
     of the page is of one result: no table mixes commits."""
 
-    def __init__(self, results, counts):
-        self.results, self.counts = results, counts
+    def __init__(self, results):
+        self.results = results
         self.of = {}  # kind -> {place: cell}
         for result in results:
             asked = kind(result)
@@ -24,6 +25,7 @@ class Answers:
                 raise InputError(f"{result.path}: another file answers `normbench claim {asked}` "
                                  "already: give one of each kind")
             self.of[asked] = claims.cells(result)
+        self.counts = Counts(next((r for r in results if kind(r) == "--meanings"), None))
         self.table = self.of.get("", self.of.get("--axes"))
         if not self.table:
             raise InputError("no sweep among the files: measure by `normbench claim --out`")
@@ -78,9 +80,10 @@ def arguments(result):
 
 
 class Counts:
-    """Rows of `normbench count --csv`."""
+    """What `normbench claim --meanings` counted, in a file beside its CSV."""
 
-    def __init__(self, path):
+    def __init__(self, result):
+        path = result and os.path.splitext(result.path)[0] + "-counts.csv"
         self.path, self.rows = path, {}
         if path:
             self._read(path)
@@ -95,8 +98,7 @@ class Counts:
         except (OSError, UnicodeDecodeError, csv.Error) as error:
             raise InputError(f"cannot read {path}: {error}") from error
         except (KeyError, TypeError, ValueError) as error:
-            raise InputError(f"{path}:{line}: is no row of `normbench count --csv` ({error})") \
-                from error
+            raise InputError(f"{path}:{line}: is no row of counts ({error})") from error
 
     def pair(self, place, what):
         """LayerNorm's and RMSNorm's; None where one was not counted."""
