@@ -11,7 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char doc[] = "Shows CPU, instruction sets, caches, cores allowed, clock and quota.";
+static const char doc[] =
+    "Shows CPU, instruction sets, caches, cores allowed, clock, quota, and what "
+    "is recommended here by a short measurement.";
 
 typedef struct info_options {
     bool machine, limits, json;
@@ -134,11 +136,12 @@ static void print_hash(const nb_topology *t)
     puts(hash);
 }
 
-static void print_json(const nb_topology *t, const nb_limits *limits, bool with_limits)
+static void print_json(const nb_topology *t, const nb_recommendation *r, const nb_limits *limits)
 {
     cJSON *root = cJSON_CreateObject();
     nb_machine_json(root, t);
-    if (with_limits)
+    cJSON_AddItemToObject(root, "recommended", nb_info_recommendation_json(r));
+    if (limits->count)
         cJSON_AddItemToObject(root, "limits", nb_limits_json(limits));
     char *text = cJSON_Print(root);
     puts(text);
@@ -146,27 +149,35 @@ static void print_json(const nb_topology *t, const nb_limits *limits, bool with_
     cJSON_Delete(root);
 }
 
+static void print_text(nb_topology *t, const nb_copies *ours, const nb_recommendation *r,
+                       const nb_limits *limits)
+{
+    print_machine(t);
+    print_isas(&ours->providers);
+    nb_info_print_recommendation(r);
+    if (limits->count)
+        nb_info_print_limits(limits);
+}
+
 static int print_all(nb_topology *t, const info_options *o)
 {
     nb_copies ours;
     nb_limits limits = {0};
+    nb_recommendation recommendation;
     int status = nb_copies_load(&ours);
     if (status != NB_OK)
         return status;
     nb_topology_measure_clocks(t);
+    status = nb_info_recommend(t, &ours, &recommendation);
     nb_limits_init(&limits, t, &ours);
-    if (o->limits) {
+    if (o->limits)
         nb_info_want_limits(&limits);
+    if (status == NB_OK)
         status = nb_limits_measure(&limits);
-    }
-    if (status == NB_OK && o->json) {
-        print_json(t, &limits, o->limits);
-    } else if (status == NB_OK) {
-        print_machine(t);
-        print_isas(&ours.providers);
-        if (o->limits)
-            nb_info_print_limits(&limits);
-    }
+    if (status == NB_OK && o->json)
+        print_json(t, &recommendation, &limits);
+    else if (status == NB_OK)
+        print_text(t, &ours, &recommendation, &limits);
     nb_limits_free(&limits);
     nb_copies_free(&ours);
     return status;

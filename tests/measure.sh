@@ -214,6 +214,13 @@ holds 'no limit is 0 or no number' [ -z "$(grep -E ' (0|nan|inf)( |$)' "$work/ou
 expect 0 '"latency_ns"' "$normbench" info --limits --json
 holds 'it is JSON' python3 -c 'import json, sys; json.load(open(sys.argv[1]))["limits"][0]' "$work/output"
 expect 0 '"cores"' "$normbench" info --json
+holds 'it recommends an ISA that runs' python3 -c 'import json, sys
+recommended = json.load(open(sys.argv[1]))["recommended"]
+times = recommended["relative_times"]
+assert recommended["isa"] in times["isa"] and times["isa"].pop("scalar") > 0
+assert recommended["layernorm"] == "default" and len(times["layernorm"]) > 2
+assert recommended["add_rmsnorm"] in ("fused", "unfused")' "$work/output"
+expect 0 'ISA             scalar' env NORMKERNELS_ISA=scalar "$normbench" info
 expect 2 'hash only' "$normbench" info --machine --json
 expect 0 'unknown' env HWLOC_COMPONENTS=stop "$normbench" info
 holds 'an unknown size is no 0' is "$(grep -cE '^(L1d|L2|L3) +unknown$' "$work/output")" 3
