@@ -187,6 +187,10 @@ static int measure_and_answer(claim *c)
 {
     nb_catch_interrupts();
     int status = nb_claim_measure(c);
+    if (status == NB_OK && c->options.filters.model.count && !c->options.axes)
+        status = nb_claim_measure_memory(c);
+    if (c->record.root && c->limits.count)
+        cJSON_AddItemToObject(c->record.root, "limits", nb_limits_json(&c->limits));
     for (size_t i = 0; i < c->count && status == NB_OK; i++)
         if (c->cells[i].failed)
             status = NB_FAILED;
@@ -212,6 +216,7 @@ static void release(claim *c)
         free(c->lines[i].value);
     free(c->lines);
     free(c->counts_path);
+    nb_limits_free(&c->limits);
     for (size_t i = 0; i < c->shape_lists; i++)
         nb_shapes_free(&c->shapes[i]);
     free(c->shapes);

@@ -5,6 +5,7 @@
 
 #include "copy.h"
 #include "counts_csv.h"
+#include "limit.h"
 #include "machine.h"
 #include "models.h"
 #include "shapes.h"
@@ -64,6 +65,7 @@ typedef struct claim {
     nb_record record;
     nb_counts_csv counts; /* of --meanings, beside the record */
     char *counts_path;
+    nb_limits limits; /* of --model: how fast all threads load from memory */
 } claim;
 
 /* ---- Cells: NB_OK, or a status after a message ---------------------------- */
@@ -98,6 +100,10 @@ nb_sizes nb_claim_hidden_sizes(bool quick);
 /* Measures all cells, process by process, in an order shuffled anew for each. A
  * cell that fails is marked; NB_OK, or the status after a message that ended it. */
 int nb_claim_measure(claim *c);
+/* How fast all threads load from memory, for the answers about models. NB_OK, also
+ * where the caches are unknown and so what lies beyond them; or a status after a
+ * message. */
+int nb_claim_measure_memory(claim *c);
 
 /* ---- Answers -------------------------------------------------------------- */
 

@@ -64,6 +64,14 @@ int nb_claim_model_cells(claim *c)
     return status;
 }
 
+int nb_claim_measure_memory(claim *c)
+{
+    const size_t threads = nb_topology_threads(&c->topology);
+    nb_limits_init(&c->limits, &c->topology, &c->copies);
+    return nb_limits_want_level(&c->limits, threads, NB_MEMORY, -1) ? nb_limits_measure(&c->limits)
+                                                                    : NB_OK;
+}
+
 /* ---- The answer --------------------------------------------------------- */
 
 /* Nanoseconds that one call saves. */
@@ -116,6 +124,30 @@ static void print_heading(const claim_cell *cell)
            cell->variants[LAYER]->kernel->op);
 }
 
+/* A pass takes at least as long as its parameters take to come from memory. */
+static void print_share(const claim *c, const claim_cell *cell)
+{
+    const nb_model *m = cell->model;
+    const nk_dtype_info *dtype = &nk_dtypes[cell->variants[RMS]->dtype];
+    if (cell->done == 0 || cell->shape->spec.rows != 1)
+        return;
+    if (c->limits.count == 0) {
+        puts("What share of a pass that is cannot be told: the caches are unknown here.");
+        return;
+    }
+    const nb_pace *memory = &c->limits.paces[0];
+    const double bytes = m->parameters * (double)dtype->bytes;
+    const double pass_ns = bytes / memory->flow[NB_LOAD];
+    const nb_estimate saved = saved_ns(cell);
+    printf("A token reads %.3g GB of parameters (%s): %.3g ms, as %zu thread%s load%s %.3g GB/s "
+           "here.\nOf that RMSNorm %s at most %.2g %% [%.2g, %.2g].\n",
+           bytes / 1e9, dtype->name, pass_ns / 1e6, memory->threads, memory->threads > 1 ? "s" : "",
+           memory->threads > 1 ? "" : "s", memory->flow[NB_LOAD],
+           strcmp(m->norm, "rmsnorm") == 0 ? "already saves" : "would save",
+           100 * saved.median * norm_calls(m) / pass_ns, 100 * saved.low * norm_calls(m) / pass_ns,
+           100 * saved.high * norm_calls(m) / pass_ns);
+}
+
 void nb_claim_print_models(const claim *c)
 {
     static const char *const titles[] = {
@@ -131,5 +163,7 @@ void nb_claim_print_models(const claim *c)
         for (next = first; next < c->count && c->cells[next].model == head->model; next++)
             add_row(&table, &c->cells[next]);
         nb_table_print(&table, stdout);
+        for (size_t i = first; i < next; i++)
+            print_share(c, &c->cells[i]);
     }
 }

@@ -257,12 +257,25 @@ def axis_lines(answers, folder):
             yield f"| {name if i == 0 else ''} | {value(other)} | {cell_text(cell)} |"
 
 
+Model = collections.namedtuple("Model", "hidden calls parameters")
+
+
 def read_models():
-    """{name: (hidden, norm calls a pass)} of bench/models.def."""
+    """{name: its hidden size, norm calls a pass and parameters} of bench/models.def."""
     with open(os.path.join(TOP, "bench/models.def"), encoding="utf-8") as file:
-        found = re.findall(r'^NB_MODEL\("(.*?)", (\d+), (\d+), (\d+),', file.read(), re.M)
-    return {name: (int(hidden), int(layers) * int(norms) + 1)
-            for name, hidden, layers, norms in found}
+        found = re.findall(r'^NB_MODEL\("(.*?)", (\d+), (\d+), (\d+), .*, ([0-9.e]+), "', file.read(),
+                           re.M)
+    return {name: Model(int(hidden), int(layers) * int(norms) + 1, float(parameters))
+            for name, hidden, layers, norms, parameters in found}
+
+
+def share_text(model, place, saved_ns, limits):
+    """Of the time that a token's parameters take to come from memory."""
+    if place.rows != 1 or not limits:
+        return "-"
+    size = {"f32": 4}.get(place.dtype, 2)
+    pass_ns = model.parameters * size / limits[0]["load_bytes_per_s"] * 1e9
+    return f"{100 * saved_ns * model.calls / pass_ns:.2g} %"
 
 
 def model_lines(answers, folder):
@@ -271,23 +284,29 @@ def model_lines(answers, folder):
     if not cells:
         return
     source = next(iter(cells.values())).source
+    limits = source.machine_file.get("limits")
     asked = next(a for a in arguments(source) if a.startswith("--model=")).split("=")[1].split(",")
     known = read_models()
     yield "\n## Of a model\n"
     yield wrap("Operands beyond the caches, as a model's weights leave them: one row is a token that "
-               "is decoded, more are a prompt. " + source_text(source, folder)) + "\n"
-    yield "| model | rows | RMSNorm | LayerNorm, us | RMSNorm, us | saves, per cent | a token, us |"
-    yield "|---|--:|---|--:|--:|---|--:|"
+               "is decoded, more are a prompt. A pass that decodes takes at least as long as the "
+               "parameters take to come from memory, and of that what is saved is the share. "
+               + source_text(source, folder)) + "\n"
+    yield ("| model | rows | RMSNorm | LayerNorm, us | RMSNorm, us | saves, per cent | a token, us |"
+           " of a pass, at most |")
+    yield "|---|--:|---|--:|--:|---|--:|--:|"
     for name in asked:
         if name not in known:
             raise InputError(f"{source.path}: bench/models.def has no {name}")
-        hidden, calls = known[name]
-        for place, cell in cells.items():
-            if place.hidden == hidden:
-                layer, rms = (cell.call_ns(side) / 1e3 for side in (claims.LAYER, claims.RMS))
+        model = known[name]
+        for place, cell in sorted(cells.items(), key=lambda pc: (pc[0].dtype != "f32", pc[0].dtype,
+                                                                 pc[0].rows)):
+            if place.hidden == model.hidden:
+                layer, rms = (cell.call_ns(side) for side in (claims.LAYER, claims.RMS))
                 yield (f"| {name} | {place.rows} | {place.kernels[1]}, {place.dtype}, {place.isa} | "
-                       f"{layer:.2f} | {rms:.2f} | {cell_text(cell)} | "
-                       f"{(layer - rms) * calls / place.rows:.3g} |")
+                       f"{layer / 1e3:.2f} | {rms / 1e3:.2f} | {cell_text(cell)} | "
+                       f"{cell.saved_ns() * model.calls / place.rows / 1e3:.3g} | "
+                       f"{share_text(model, place, cell.saved_ns(), limits)} |")
 
 
 def paper_lines(answers):

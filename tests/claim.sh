@@ -111,6 +111,10 @@ expect 0 'gpt2-xl has layernorm: hidden 1600, 48 layers of 2 norms (pre)' "$norm
 holds 'the table keeps to 100 columns' narrow
 holds 'Pre-Norm adds the residual' is "$(column 9,14,15,18 "$work/m.csv" | sort -u | tr '\n' ' ')" \
     'add_layernorm,1,1600,rotate add_rmsnorm,1,1600,rotate copy,1,1600,rotate '
+holds 'a token reads 4 bytes a parameter' grep -q '^A token reads 6.23 GB of parameters (f32)' "$work/output"
+holds 'what memory gives is in the machine file' grep -q load_bytes_per_s "$work/m.json"
+expect 0 'cannot be told' env HWLOC_COMPONENTS=stop "$normbench" claim --model gpt2 $quick --isa scalar \
+    --rows 1
 expect 0 'rmsnorm against layernorm' "$normbench" claim --model gemma-2-2b $quick --isa scalar --rows 1
 expect 2 'leave them out' "$normbench" claim --model gpt2 --level L1
 expect 2 'leave them out' "$normbench" claim --model gpt2 --hidden 64
