@@ -37,7 +37,8 @@ def check_machine(result):
                               ("CPU", result.cpu, machine.get("cpu") or ""),
                               ("commit", result.commit, build.get("commit")),
                               ("compiler", result.compiler, build.get("compiler")),
-                              ("start", result.started_utc, result.machine_file.get("started_utc"))):
+                              ("start", result.started_utc,
+                               result.machine_file.get("started_utc"))):
         if here != there:
             yield f"{name}: '{here}' in the CSV, '{there}' in the machine file"
     if not re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", result.started_utc):

@@ -57,7 +57,8 @@ def claim_rows(savings, processes=6, pairs=3, copy=0.5, **other):
                       "bytes": 8192, **other}
             rows += [observation("layernorm", 1000 * drift, slot=0, **common),
                      observation("rmsnorm", 1000 * drift * (1 - saving), slot=1, **common),
-                     observation("copy", 1000 * drift * copy, slot=2, **{**common, "isa": "avx512"}),
+                     observation("copy", 1000 * drift * copy, slot=2,
+                                 **{**common, "isa": "avx512"}),
                      observation("layernorm", 1600 * drift, slot=3, **{**common, "algorithm":
                                                                        "two_pass"})]
     return rows

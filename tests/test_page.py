@@ -33,8 +33,8 @@ def open_browser(folder):
     from selenium.webdriver.chrome.options import Options
     from selenium.webdriver.chrome.service import Service
     options = Options()
-    for argument in ("--headless", "--hide-scrollbars", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-                     f"--user-data-dir={folder}/profile", "--disk-cache-dir=/dev/null",
+    for argument in ("--headless", "--hide-scrollbars", "--no-sandbox", "--disable-gpu",
+                     "--disable-dev-shm-usage", f"--user-data-dir={folder}/profile", "--disk-cache-dir=/dev/null",
                      # no page may reach a network: whatever it asks for fails, and is logged
                      "--host-resolver-rules=MAP * ~NOTFOUND"):
         options.add_argument(argument)
@@ -111,7 +111,8 @@ class Page(unittest.TestCase):
             """, section)
 
     def test_charts_are_drawn(self):
-        self.assertEqual(self.drawn("saving"), [("L1", 6, "scalar avx2"), ("memory", 6, "scalar avx2")])
+        self.assertEqual(self.drawn("saving"), [("L1", 6, "scalar avx2"),
+                                                ("memory", 6, "scalar avx2")])
         self.assertEqual(self.drawn("against")[0], ("scalar, L1", 6, "default two_pass"))
         self.assertEqual(self.drawn("dtype")[0], ("layernorm, scalar, L1", 1, "bf16"))
 
@@ -145,10 +146,11 @@ class Page(unittest.TestCase):
         """Process 0 has the smallest savings: the lower ends of the intervals."""
         with open(self.path, newline="", encoding="utf-8") as file:
             times = {(row["isa"], row["level"], row["hidden"], row["kernel"]): float(row["time_ns"])
-                     for row in csv.DictReader(file) if row["dtype"] == "f32" and row["pair"] == "0" and
-                     row["process"] == "0" and row["algorithm"] == "default"}
+                     for row in csv.DictReader(file) if (row["dtype"], row["algorithm"]) ==
+                     ("f32", "default") and (row["process"], row["pair"]) == ("0", "0")}
         least = sorted(100 * (1 - time / times[isa, level, hidden, "layernorm"])
-                       for (isa, level, hidden, kernel), time in times.items() if kernel == "rmsnorm")
+                       for (isa, level, hidden, kernel), time in times.items()
+                       if kernel == "rmsnorm")
         titles = self.run_script("return [...document.querySelectorAll('#saving th')].map("
                                  "(cell) => cell.textContent)")
         column = titles.index("from, %")

@@ -21,7 +21,8 @@ class Reader(unittest.TestCase):
         self.assertIn(message, str(caught.exception))
 
     def refuse_field(self, name, text):
-        store(self.path, [observation("rmsnorm", 1000), observation("rmsnorm", 1000, **{name: text})])
+        store(self.path, [observation("rmsnorm", 1000),
+                          observation("rmsnorm", 1000, **{name: text})])
         self.refuse(f"{self.path}:3: column {HEADER.index(name) + 1} ({name}): '{text}' ")
 
     def test_all_fields(self):

@@ -189,14 +189,23 @@ class Report(unittest.TestCase):
         rows = []
         for dtype, count, threads, time in (("f32", 10, 1, 1000), ("bf16", 20, 1, 1000),
                                             ("f32", 20, 2, 1250)):
-            rows += [observation("dyt", time, dtype=dtype, rows=count, threads=threads, pair=0, slot=0),
-                     observation("copy", 100, dtype=dtype, rows=count, threads=threads, pair=0, slot=1)]
+            common = {"dtype": dtype, "rows": count, "threads": threads, "pair": 0}
+            rows += [observation("dyt", time, slot=0, **common),
+                     observation("copy", 100, slot=1, **common)]
         store(self.path, rows)
         found = {section.name: section for section in
                  sections.sections([("a", reader.read(self.path))])}
         self.assertEqual([r["times_as_fast"] for r in found["dtype"].records], [2])
         self.assertEqual([r["times_as_fast"] for r in found["threads"].records], [1.6])
         self.assertNotIn("isa", found)
+
+    def test_a_training_step_is_the_sum_of_both_kernels(self):
+        rows = [observation(kernel, time, pair=0, slot=slot) for slot, (kernel, time) in enumerate((
+            ("layernorm", 100), ("rmsnorm", 90), ("copy", 50), ("layernorm_bwd", 300),
+            ("rmsnorm_bwd", 210)))]
+        store(self.path, rows)
+        row, = Tables(self.render()).tables["saving"]
+        self.assertEqual((row["kernel"], row["saved, %"]), ("rmsnorm + gradient", 25))
 
     def test_fusion(self):
         rows = []
@@ -250,8 +259,8 @@ class Report(unittest.TestCase):
     def test_the_answer_in_words(self):
         store(self.path, claim_rows([0.1], level="L1") + claim_rows([0.17], level="L2") +
               claim_rows([0.12], level="L1", hidden=1024))
-        self.assertIn("With avx2 RMSNorm saves, of LayerNorm's time, 10.0 to 12.0 % in L1 and 17.0 % "
-                      "in L2. 15-20 % holds in 1 of 3 shapes; it saves less in 2.", self.answer())
+        self.assertIn("With avx2 RMSNorm saves, of LayerNorm's time, 10.0 to 12.0 % in L1 and 17.0 "
+                      "% in L2. 15-20 % holds in 1 of 3 shapes; it saves less in 2.", self.answer())
 
     def test_slower_is_said_plainly(self):
         store(self.path, claim_rows([-0.1], level="L1"))
@@ -286,7 +295,8 @@ class Report(unittest.TestCase):
 
     def test_it_needs_no_network(self):
         store_claim(self.path)
-        self.assertEqual(re.findall(r'(?:src|href)="(?!data:)[^"]*"|@import|url\(', self.render()), [])
+        found = re.findall(r'(?:src|href)="(?!data:)[^"]*"|@import|url\(', self.render())
+        self.assertEqual(found, [])
 
     def test_several_results_stand_side_by_side(self):
         store_claim(self.path)
@@ -298,7 +308,8 @@ class Report(unittest.TestCase):
 
     def test_files_of_one_commit_are_one_result(self):
         store_claim(self.path)
-        store(self.file("b.csv"), [observation("dyt", 5, run_id="run1")], command="run", arguments=[])
+        store(self.file("b.csv"), [observation("dyt", 5, run_id="run1")], command="run",
+              arguments=[])
         store_claim(self.file("c.csv"), run_id="run2", started_utc="later")
         labels = [label for label, _ in report.read(
             [self.path, self.file("b.csv"), self.file("c.csv")], False)]
@@ -309,7 +320,8 @@ class Report(unittest.TestCase):
         results = report.read([self.path], False)
         self.assertEqual(records.choices(sections.sections(results)), {
             "kernel": ["layernorm", "rmsnorm"], "level": ["L1", "memory"],
-            "isa": ["scalar", "avx2"], "dtype": ["f32", "bf16"], "against": ["default", "two_pass"]})
+            "isa": ["scalar", "avx2"], "dtype": ["f32", "bf16"],
+            "against": ["default", "two_pass"]})
 
     def test_several_rows_and_types_of_gamma_are_a_choice(self):
         store(self.path, [row for rows, dtype, params in (
@@ -323,7 +335,8 @@ class Report(unittest.TestCase):
         for rows, params, left in ((records.MOST_ROWS, records.AS_ROWS, [8, 8]), ("1", "f32", [1]),
                                    (records.MOST_ROWS, "f32", [8, 8])):
             chosen = {"rows_choice": [rows], "params": [params], "against": ["default"]}
-            self.assertEqual([r["rows"] for r in found[0].records if records.passes(r, chosen)], left)
+            self.assertEqual([r["rows"] for r in found[0].records
+                              if records.passes(r, chosen)], left)
 
     # ---- What is refused
 

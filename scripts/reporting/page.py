@@ -42,8 +42,9 @@ def matrix_cell(record):
         return element("td", "-")
     word = record["verdict"]
     interval = f"[{record['low_percent']:.1f}, {record['high_percent']:.1f}]"
-    return element("td", f"<b>{record['saved_percent']:.1f}</b> " + element("span", interval) + " " +
-                   element("span", text(word), class_=f"verdict {word.split()[0]}"))
+    return element("td", " ".join((
+        element("b", f"{record['saved_percent']:.1f}"), element("span", interval),
+        element("span", text(word), class_=f"verdict {word.split()[0]}"))))
 
 
 def answer_of(found):
@@ -189,8 +190,9 @@ def table_cell(column, record):
 
 def columns_of(section):
     """Without those that say the same, and nothing new, in every row."""
+    always = ("kernel", "series", "hidden", "level", "isa")
     return [column for column in section.columns
-            if column.digits is not None or column.field in ("hidden", "level", "isa") or
+            if column.digits is not None or column.field in always or
             len({str(record.get(column.field)) for record in section.records}) > 1]
 
 
@@ -220,9 +222,10 @@ def section_html(section):
     details = element("details", element("summary", "Table (" + element(
         "span", f"{len(section.records)} rows", class_="count") + ")") +
         element("p", download) + table(section))
-    return element("section", element("h2", text(section.title)) + element("p", text(section.text)) +
-                   element("p", "The filters leave nothing here.", class_="empty", hidden="hidden") +
-                   element("div", "", class_="panels") + details, id=section.name)
+    return element("section", "".join((
+        element("h2", text(section.title)), element("p", text(section.text)),
+        element("p", "The filters leave nothing here.", class_="empty", hidden="hidden"),
+        element("div", "", class_="panels"), details)), id=section.name)
 
 
 def fieldset(field, texts, on):
@@ -250,7 +253,8 @@ def page_data(found):
     data = {"config": charts.CONFIG, "names": {field: NAMES.get(field, {}) for field in (
         "series", *recording.FIELDS)}, "sections": [{
             "name": section.name, "value": section.value, "low": section.low, "high": section.high,
-            "log": section.log, "across": section.across, "band": section.band, "ignores": section.ignores,
+            "log": section.log, "across": section.across, "band": section.band,
+            "ignores": section.ignores,
             "panel_fields": charts.panel_fields(section),
             "spec": charts.panel(section, section.records),
             "records": charts.chart_values(section, section.records)} for section in found]}
@@ -273,8 +277,9 @@ def render(results, found, bundle):
                 "figure means is in results/README.md there.", class_="soft"),
         element("script", page_data(found), type="application/json", id="page-data"),
         element("script", bundle), element("script", own_file("page.js"))))
+    labels = ", ".join(dict.fromkeys(label for label, _ in results))
     head = ('<meta charset="utf-8"><meta name="viewport" content="width=device-width, '
             'initial-scale=1"><link rel="icon" href="data:,">' +
-            element("title", "What RMSNorm saves: " + text(", ".join(dict.fromkeys(label for label, _ in results))))
-            + element("style", own_file("page.css")))
+            element("title", "What RMSNorm saves: " + text(labels)) +
+            element("style", own_file("page.css")))
     return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head><body>{body}</body></html>\n'

@@ -138,8 +138,9 @@ def gain_records(records, axis, base):
     """By the same rows where there are such, else by the only ones at that
     level: the rows that fill it differ by type and by threads."""
     def rest(record):
-        same = ("result", "series", "provider", "dtype", "isa", "hidden", "threads", "level", "mode")
-        return tuple(record[name] for name in same if name != axis)
+        return tuple(record[name] for name in (
+            "result", "series", "provider", "dtype", "isa", "hidden", "threads", "level", "mode")
+            if name != axis)
     bases = collections.defaultdict(list)
     for record in records:
         if record[axis] == base:

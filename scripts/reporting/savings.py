@@ -80,6 +80,7 @@ def cells(result):
 
 # ---- RMSNorm against LayerNorm ---------------------------------------------
 
+TRAINING = " + gradient"  # after a kernel's name: the sum of both
 Saving = collections.namedtuple("Saving", "rms layer saving verdict rms_copy layer_copy processes")
 
 
@@ -113,10 +114,28 @@ def _compared(cell):
                 yield rms, layer
 
 
+def _training(cell):
+    """Of a training step: each norm's times with those of its gradient; None
+    for other cells."""
+    names = [row.kernel for row in cell.rows]
+    pairs = [(i, names.index(f"{name}_bwd")) for i, name in enumerate(names)
+             if f"{name}_bwd" in names]
+    if len(pairs) != 2 or cell.copy() is None:
+        return None
+    step = Cell([cell.rows[i]._replace(kernel=f"{names[i]}{TRAINING}") for i, _ in pairs] +
+                [cell.rows[cell.copy()]])
+    for process, all_times in cell.pairs.items():
+        step.pairs[process] = [[times[i] + times[j] for i, j in pairs] + [times[cell.copy()]]
+                               for times in all_times]
+    return step
+
+
 def savings(result):
-    """1 - time(RMSNorm) / time(LayerNorm) of every cell that holds both."""
+    """1 - time(RMSNorm) / time(LayerNorm) of every cell that holds both; in a
+    training step of both with their gradients."""
     found = []
-    for cell in cells(result):
+    for measured in cells(result):
+        cell = _training(measured) or measured
         copy = cell.copy()
         for rms, layer in _compared(cell):
             ratio = cell.ratio(rms, layer)
