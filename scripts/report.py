@@ -60,9 +60,32 @@ def read(paths, allow_incomplete):
     return labelled(results)
 
 
-def subtitle(results):
-    return ["; ".join(f"{result.cpu or 'unknown CPU'} ({label}), {result.compiler}"
-                      for label, result in results)]
+def machines(results):
+    return "; ".join(dict.fromkeys(f"{result.cpu or 'unknown CPU'} ({label}), {result.compiler}"
+                                   for label, result in results))
+
+
+def conditions(section, here):
+    """What all that is drawn has in common, and what the marks mean."""
+    def only(field, form):
+        values = {record[field] for record in here}
+        return form.format(values.pop()) if len(values) == 1 else None
+    said = [only("dtype", "{}"), only("threads", "{} thread(s)"), only("mode", "{} operands")]
+    if section.low:
+        said.append("bars: intervals of the median")
+    if section.band:
+        said.append("grey: 15-20 %")
+    return ", ".join(filter(None, said))
+
+
+def selected(found, only):
+    """The sections that --only names; all without it."""
+    names = [section.name for section in found]
+    for name in only or ():
+        if name not in names:
+            raise reader.InputError(f"--only: there is no chart '{name}' of these results; there "
+                                    f"are: {', '.join(names)}")
+    return [section for section in found if not only or section.name in only]
 
 
 def write_figures(folder, results, found, library):
@@ -75,7 +98,7 @@ def write_figures(folder, results, found, library):
                 if recording.passes(record, chosen, section.ignores)]
         if not here:
             continue
-        spec = charts.figure(section, here, subtitle(results))
+        spec = charts.figure(section, here, [machines(results), conditions(section, here)])
         with open(os.path.join(folder, f"{section.name}.svg"), "w", encoding="utf-8") as file:
             file.write(library.vegalite_to_svg(spec))
         with open(os.path.join(folder, f"{section.name}.png"), "wb") as file:
@@ -89,6 +112,8 @@ def parse_arguments():
                         help="results; their machine files must lie beside them")
     parser.add_argument("-o", metavar="PAGE.html", dest="out", help="write the page there")
     parser.add_argument("--figures", metavar="DIR", help="write each chart there, as SVG and PNG")
+    parser.add_argument("--only", metavar="NAMES", type=lambda text: text.split(","),
+                        help="these charts, separated by commas: saving, time ...")
     parser.add_argument("--allow-incomplete", action="store_true",
                         help="take results of interrupted runs, or without a machine file")
     options = parser.parse_args()
@@ -104,6 +129,7 @@ def main():
         found = sections.sections(results)
         if not found:
             raise reader.InputError("these results hold no kernel that was timed beside another")
+        found = selected(found, options.only)
         library = drawing_library()
         if options.figures:
             write_figures(options.figures, results, found, library)

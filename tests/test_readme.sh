@@ -23,6 +23,10 @@ declare -A instead=(
     ['meson setup build']="meson setup --reconfigure build --prefix=$root/prefix --libdir=lib"
     ['meson install -C build && ldconfig']='meson install -C build'
 )
+# Where it is not installed (scripts/packages.sh), only the report cannot be made.
+export PYTHONPATH=$source/build-python
+python3 -c 'import vl_convert' 2>/dev/null ||
+    instead['scripts/report.py rmsnorm.csv unfused.csv -o report.html']='scripts/report.py --help'
 export PKG_CONFIG_PATH=$root/prefix/lib/pkgconfig LD_LIBRARY_PATH=$root/prefix/lib
 
 mkdir "$root/copy"

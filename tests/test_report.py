@@ -344,6 +344,8 @@ class Report(unittest.TestCase):
         store_claim(self.path)
         self.refuse(2, "-o PAGE.html or --figures", self.path)
         self.refuse(2, "cannot read", self.path + "x", "-o", self.out)
+        self.refuse(2, "no chart 'savings' of these results; there are: saving, against, time",
+                    self.path, "-o", self.out, "--only", "saving,savings")
 
     def test_what_is_no_result(self):
         store_claim(self.path)
@@ -381,10 +383,27 @@ class Report(unittest.TestCase):
             "against", "dtype", "isa", "saving", "time") for kind in ("png", "svg")])
         text = " ".join(ElementTree.parse(self.file("figures/saving.svg")).getroot().itertext())
         for said in ("What RMSNorm saves", "scalar", "avx2", "hidden size (elements, log2)", "4096",
-                     "time saved (%)", "memory", "A CPU (aaaaaaaa c0), gcc"):
+                     "time saved (%)", "memory", "A CPU (aaaaaaaa c0), gcc", "f32, 1 thread(s), hot operands, bars: inter"):
             self.assertIn(said, text)
         with open(self.file("figures/saving.png"), "rb") as file:
             self.assertEqual(file.read(8), b"\x89PNG\r\n\x1a\n")
+
+    @draws
+    def test_some_figures(self):
+        store_claim(self.path)
+        self.refuse(0, "", self.path, "--figures", self.file("figures"), "--only", "isa,saving")
+        self.assertEqual(sorted(os.listdir(self.file("figures"))),
+                         ["isa.png", "isa.svg", "saving.png", "saving.svg"])
+
+    def test_the_figure_in_readme_is_of_the_result_there(self):
+        """If not: scripts/report.py THAT.csv --figures results/figures --only saving"""
+        with open(os.path.join(SOURCE, "README.md"), encoding="utf-8") as file:
+            readme = file.read()
+        figure = re.search(r"\]\((results/figures/\S+\.svg)\)", readme).group(1)
+        path = os.path.join(SOURCE, re.search(r"\]\((results/\S+\.csv)\)", readme).group(1))
+        text = " ".join(ElementTree.parse(os.path.join(SOURCE, figure)).getroot().itertext())
+        (label, result), = report.read([path], False)
+        self.assertIn(report.machines([(label, result)]), text)
 
     @draws
     def test_an_unwritable_output(self):
