@@ -199,6 +199,16 @@ class Report(unittest.TestCase):
         self.assertEqual([r["times_as_fast"] for r in found["threads"].records], [1.6])
         self.assertNotIn("isa", found)
 
+    def test_what_an_isa_gains_is_told_by_the_copy(self):
+        """The machine was half as fast while scalar was measured."""
+        rows = []
+        for isa, time, copy in (("scalar", 8000, 200), ("avx2", 1000, 100)):
+            rows += [observation("dyt", time, isa=isa, pair=0, slot=0),
+                     observation("copy", copy, isa="avx512", pair=0, slot=1)]
+        store(self.path, rows)
+        row, = Tables(self.render()).tables["isa"]
+        self.assertEqual((row["ISA"], row["times as fast"]), ("avx2", 4))
+
     def test_a_training_step_is_the_sum_of_both_kernels(self):
         rows = [observation(kernel, time, pair=0, slot=slot) for slot, (kernel, time) in enumerate((
             ("layernorm", 100), ("rmsnorm", 90), ("copy", 50), ("layernorm_bwd", 300),

@@ -11,6 +11,7 @@ import urllib.parse
 from reporting import answer, charts
 from reporting import records as recording
 
+QUESTION = "What does RMSNorm save?"
 HERE = os.path.dirname(os.path.abspath(__file__))
 NAMES = {"level": {"": "caches unknown"}, "mode": {"hot": "hot", "rotate": "rotating"}}
 
@@ -265,8 +266,9 @@ def render(results, found, bundle):
     """`results`: (label, Result); `bundle`: the charts' JavaScript."""
     choices = recording.choices(found)
     chosen = {field: recording.first_choice(field, texts) for field, texts in choices.items()}
+    asks = any(section.name == "saving" for section in found)
     body = "".join((
-        element("h1", "What does RMSNorm save?"), *(summary(*result) for result in results),
+        element("h1", QUESTION if asks else "What the kernels cost"), *(summary(*result) for result in results),
         failures(results), answers(results, found, chosen),
         element("details", element("summary", "Machine and build in full") + element(
             "div", "".join(machine(*result) for result in results), class_="machines")),
@@ -280,6 +282,6 @@ def render(results, found, bundle):
     labels = ", ".join(dict.fromkeys(label for label, _ in results))
     head = ('<meta charset="utf-8"><meta name="viewport" content="width=device-width, '
             'initial-scale=1"><link rel="icon" href="data:,">' +
-            element("title", "What RMSNorm saves: " + text(labels)) +
+            element("title", f"{QUESTION if asks else 'normbench'} {text(labels)}") +
             element("style", own_file("page.css")))
     return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head><body>{body}</body></html>\n'
