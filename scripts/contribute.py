@@ -81,16 +81,9 @@ def check_kernels(result):
         yield f"{reason} ({count} rows)"
 
 
-def cell_name(row):
-    """As the machine file has it."""
-    return (f"{row.kernel}/algorithm:{row.algorithm}/dtype:{row.dtype}/isa:{row.isa}"
-            f"/rows:{row.rows}/hidden:{row.hidden}" +
-            (f"/threads:{row.threads}" if row.threads > 1 else ""))
-
-
 def check_cells(result):
     """The machine file lists what was measured: rows may not have got lost."""
-    measured = {cell_name(row) for row in result.rows}
+    measured = {reader.cell_name(row) for row in result.rows}
     cells = {cell.get("name") for cell in result.machine_file.get("cells") or []
              if not cell.get("skipped")}
     if not cells:

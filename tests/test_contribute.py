@@ -30,7 +30,7 @@ class Contribute(unittest.TestCase):
 
     def store(self, rows=None, path=None, **machine):
         rows = rows or self.rows()
-        cells = [{"name": contribute.cell_name(row)} for row in map(
+        cells = [{"name": reader.cell_name(row)} for row in map(
             reader.Row._make, [self.as_read(row) for row in rows[:4]])]
         return store(path or self.path, rows, **{
             "command": "claim", "arguments": [], "machine": MACHINE, "build": BUILD,

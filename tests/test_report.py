@@ -184,6 +184,19 @@ class Report(unittest.TestCase):
         self.assertEqual((time["ns_per_row"], time["copies_median"], time["gigabytes_per_s"]),
                          (20, 1.5, 10))
 
+    def test_shares_of_limits_are_those_of_the_machine_file(self):
+        name = "/dtype:f32/isa:avx2/rows:32/hidden:768"
+        store(self.path, [observation("dyt", 500), observation("dyt", 600, threads=2),
+                          observation("dyt_bwd", 500)], cells=[
+            {"name": "dyt/algorithm:default" + name, "level": "L2", "limit_ns": 400.0,
+             "limited_by": "lines"},
+            {"name": f"dyt/algorithm:default{name}/threads:2", "level": "L2", "limit_ns": 300.0,
+             "limited_by": "bytes"},
+            {"name": "dyt_bwd/algorithm:default" + name, "level": "L2", "limit_ns": None}])
+        rows = Tables(self.render()).tables["limit"]
+        self.assertEqual([(row["threads"], row["share of limit"], row["limited by"])
+                          for row in rows], [(1, 0.8, "lines"), (2, 0.5, "bytes")])
+
     def test_gains_are_by_row(self):
         """The rows that fill a level differ by type and threads."""
         rows = []

@@ -38,7 +38,7 @@ def domain(section, records):
     """Of a y axis with room for these records; page.js does the same."""
     values = [record[field] for record in records
               for field in (section.value, section.low, section.high) if field]
-    values += [1] if section.log else [0, *section.band]
+    values += [section.mark, *section.band] + [0] * (not section.log)
     low, high = min(values), max(values)
     margin = 0.04 * (math.log(high / low) if section.log else high - low)
     if section.log:
@@ -72,13 +72,13 @@ def _place(section):
 
 
 def _marked(section, value):
-    """What stands behind the series: the line of no difference, and a band."""
+    """What stands behind the series: a line, and a band."""
     if section.band:
         yield {"data": {"values": [{"from": section.band[0], "to": section.band[1]}]},
                "mark": {"type": "rect", "color": "#999", "opacity": 0.3},
                "encoding": {value: {"field": "from", "type": "quantitative"},
                             f"{value}2": {"field": "to"}}}
-    yield {"data": {"values": [{"at": 1 if section.log else 0}]},
+    yield {"data": {"values": [{"at": section.mark}]},
            "mark": {"type": "rule", "color": "#888"},
            "encoding": {value: {"field": "at", "type": "quantitative"}}}
 

@@ -17,7 +17,7 @@ function passes(section, record) {
 function domain(section, records) {
   const fields = [section.value, section.low, section.high].filter(Boolean);
   const values = records.flatMap((record) => fields.map((field) => record[field]));
-  values.push(...(section.log ? [1] : [0, ...section.band]));
+  values.push(section.mark, ...section.band, ...(section.log ? [] : [0]));
   const low = Math.min(...values), high = Math.max(...values);
   if (section.log) {
     const margin = Math.exp(0.04 * Math.log(high / low));

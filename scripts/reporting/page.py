@@ -254,8 +254,8 @@ def page_data(found):
     data = {"config": charts.CONFIG, "names": {field: NAMES.get(field, {}) for field in (
         "series", *recording.FIELDS)}, "sections": [{
             "name": section.name, "value": section.value, "low": section.low, "high": section.high,
-            "log": section.log, "across": section.across, "band": section.band,
-            "ignores": section.ignores,
+            "log": section.log, "across": section.across, "mark": section.mark,
+            "band": section.band, "ignores": section.ignores,
             "panel_fields": charts.panel_fields(section),
             "spec": charts.panel(section, section.records),
             "records": charts.chart_values(section, section.records)} for section in found]}

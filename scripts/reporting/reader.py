@@ -82,6 +82,13 @@ def key_of(row):
     return row[1:1 + len(KEY)]
 
 
+def cell_name(row):
+    """As the machine file has it."""
+    return (f"{row.kernel}/algorithm:{row.algorithm}/dtype:{row.dtype}/isa:{row.isa}"
+            f"/rows:{row.rows}/hidden:{row.hidden}" +
+            (f"/threads:{row.threads}" if row.threads > 1 else ""))
+
+
 # ---- The CSV ---------------------------------------------------------------
 
 class _Columns:

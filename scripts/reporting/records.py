@@ -116,6 +116,8 @@ def time_records(results):
     records = []
     seen = set()
     for index, (label, result) in enumerate(results):
+        limits = {(cell["name"], cell.get("level") or ""): cell
+                  for cell in result.machine_file.get("cells", []) if cell.get("limit_ns")}
         for time in savings.times(result):
             row = time.row
             key = (label, reader.key_of(row))
@@ -123,6 +125,10 @@ def time_records(results):
                 continue
             seen.add(key)
             record = _base(index, label, row)
+            limit = limits.get((reader.cell_name(row), row.level))
+            if limit:
+                record.update(limit_ns=limit["limit_ns"], limited_by=limit["limited_by"],
+                              share_of_limit=limit["limit_ns"] / time.time.median)
             record.update(
                 series=kernel_name(row), time_ns=time.time.median, low_ns=time.time.low,
                 high_ns=time.time.high, ns_per_row=time.time.median / row.rows,

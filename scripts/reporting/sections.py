@@ -28,7 +28,8 @@ class Section:
     low: str = ""  # fields of the interval
     high: str = ""
     log: bool = False
-    band: tuple = ()  # values that are marked
+    mark: float = 0  # a value that is marked
+    band: tuple = ()  # and values between
     ignores: tuple = ()  # choices that do not bear on it
     across: str = ""
 
@@ -75,18 +76,29 @@ def saving_sections(results):
         varied("result"), "result")
 
 
-def time_section(times):
-    return Section(
+TIMES = [Column("series", "kernel"), *WHERE[:4], Column("ns_per_row", "ns/row", 1)]
+
+
+def time_sections(times):
+    yield Section(
+        "limit", "How close each kernel comes to the machine's limit",
+        "The share of the least time that the machine allows: slots, operations, lines that enter "
+        "L1, bytes that move or the latency of one row, all measured in the same run. 1 is the "
+        "best that can be.",
+        sorted((time for time in times if "share_of_limit" in time), key=recording.by_panel),
+        "series", "share_of_limit", "share of the limit",
+        [*TIMES, Column("share_of_limit", "share of limit", 2), Column("limited_by", "limited by"),
+         Column("limit_ns", "limit, ns", 1), *WHERE[4:]], mark=1)
+    yield Section(
         "time", "How close each kernel comes to a copy",
         "Time over that of a copy of the same rows, interleaved with it: 1 would be a norm for the "
         "price of moving its operands.",
         sorted((time for time in times if "copies_median" in time), key=recording.by_panel),
         "series", "copies_median", "time / copy's time",
-        [Column("series", "kernel"), *WHERE[:4], Column("ns_per_row", "ns/row", 1),
-         Column("copies_median", "time / copy", 2), Column("copies_low", "from", 2),
+        [*TIMES, Column("copies_median", "time / copy", 2), Column("copies_low", "from", 2),
          Column("copies_high", "to", 2), Column("gigabytes_per_s", "GB/s", 1),
          Column("error_ulp", "error, u", 1), *WHERE[4:]],
-        "copies_low", "copies_high", log=True)
+        "copies_low", "copies_high", log=True, mark=1)
 
 
 def fusion_section(results):
@@ -119,13 +131,13 @@ def gain_section(axis, times):
         f"{how or APART}",
         recording.gain_records(times, axis, base), axis, "times_as_fast", "times as fast",
         [Column("series", "kernel"), *WHERE[:4], Column("times_as_fast", "times as fast", 2),
-         Column("ns_per_row", "ns/row", 1), *WHERE[4:]], log=True, ignores=(axis,))
+         Column("ns_per_row", "ns/row", 1), *WHERE[4:]], log=True, mark=1, ignores=(axis,))
 
 
 def sections(results):
     """Those that the results have something for. `results`: (label, Result)."""
     times = recording.time_records(results)
-    found = [*saving_sections(results), time_section(times), gain_section("isa", times),
+    found = [*saving_sections(results), *time_sections(times), gain_section("isa", times),
              gain_section("dtype", times), gain_section("threads", times),
              fusion_section(results), gain_section("result", times)]
     return [section for section in found if section.records]
