@@ -277,7 +277,7 @@ class Report(unittest.TestCase):
 
     def answer(self, *paths):
         body = self.render(*paths).partition("<body>")[2].partition("<details")[0]
-        return html.unescape(re.sub(r"<[^>]*>", "", body))
+        return html.unescape(re.sub(r"<[^>]*>", "", body)).replace("\u00a0", " ")
 
     def test_the_answer_in_words(self):
         store(self.path, claim_rows([0.1], level="L1") + claim_rows([0.17], level="L2") +

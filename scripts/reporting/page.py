@@ -50,7 +50,7 @@ def matrix_cell(record):
 
 def answer_of(found):
     """Of one result: what answer.asked() leaves of it."""
-    parts = [element("p", text(line), class_="" if i else "lead")
+    parts = [element("p", text(line).replace(" %", "&nbsp;%"), class_="" if i else "lead")
              for i, line in enumerate(answer.sentences(found))]
     best = recording.best_isa({record["isa"] for record in found})
     found = [record for record in found if record["isa"] == best]
