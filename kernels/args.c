@@ -105,28 +105,45 @@ static uint32_t operands_given(const nk_args *a)
     return mask;
 }
 
-static const uint32_t row_operands = 0
-#define NK_OPERAND(name, CONSTANT, shape, direction)                                               \
-    | (uint32_t)(NK_SHAPE_##shape == NK_SHAPE_ROW) << NK_OPERAND_##CONSTANT
-#include "operand.def"
-    ;
+static nk_status refuse_row(const nk_args *a)
+{
+    for (int i = 0; i < NK_OPERANDS; i++) {
+        const size_t ld = nk_operand_ld(a, i);
+        if (nk_operands[i].shape != NK_SHAPE_ROW || !nk_operand_get(a, i))
+            continue;
+        if (ld < a->hidden)
+            return NK_STATUS_OF(NK_STATUS_STRIDE, i);
+        if (!fits(a->rows, ld, a->hidden))
+            return NK_STATUS_OF(NK_STATUS_OVERFLOW, i);
+    }
+    return NK_OK;
+}
 
-static nk_status check_operands(const nk_op_info *op, nk_args *a)
+/* Fills in the strides that are left out. */
+static nk_status take_strides(const nk_args *a, nk_args *out)
+{
+    size_t least = a->hidden, most = a->hidden;
+#define ROW_STRIDE(name)                                                                           \
+    const size_t name##_ld = a->name##_ld ? a->name##_ld : a->hidden;                              \
+    out->name##_ld = name##_ld;                                                                    \
+    least = a->name && name##_ld < least ? name##_ld : least;                                      \
+    most = a->name && name##_ld > most ? name##_ld : most;
+#define COLUMN_STRIDE(name)
+#define STATISTIC_STRIDE(name)
+#define SUM_STRIDE(name)
+#define NUMBER_STRIDE(name)
+#define NK_OPERAND(name, CONSTANT, shape, direction) shape##_STRIDE(name)
+#include "operand.def"
+    return least == a->hidden && fits(a->rows, most, a->hidden) ? NK_OK : refuse_row(a);
+}
+
+static nk_status check_operands(const nk_op_info *op, const nk_args *a)
 {
     const uint32_t given = operands_given(a), unknown = given & ~(op->required | op->optional);
     if (op->required & ~given)
         return NK_STATUS_OF(NK_STATUS_MISSING, first_of(op->required & ~given));
     if (unknown)
         return NK_STATUS_OF(NK_STATUS_NOT_TAKEN, first_of(unknown));
-    for (uint32_t rest = given & row_operands; rest; rest &= rest - 1) {
-        const int i = first_of(rest);
-        const size_t ld = nk_operand_ld(a, i);
-        if (ld < a->hidden)
-            return NK_STATUS_OF(NK_STATUS_STRIDE, i);
-        if (!fits(a->rows, ld, a->hidden))
-            return NK_STATUS_OF(NK_STATUS_OVERFLOW, i);
-        nk_operand_set_ld(a, i, ld);
-    }
     return NK_OK;
 }
 
@@ -170,15 +187,19 @@ static void decide_store(int op, nk_dtype dtype, nk_args *a)
 nk_status nk_args_check(int op, nk_dtype dtype, const nk_args *args, nk_args *out)
 {
     nk_status status = take_struct(args, out);
+    /* from here on the caller's struct is read: loads from the copy just written would
+     * wait for its stores */
     if (status == NK_OK)
-        status = nk_machine()->isa_error ? NK_ERROR_ISA : check_options(&nk_ops[op], out);
-    if (status != NK_OK || out->rows == 0 || out->hidden == 0)
+        status = nk_machine()->isa_error ? NK_ERROR_ISA : check_options(&nk_ops[op], args);
+    if (status != NK_OK || args->rows == 0 || args->hidden == 0)
         return status;
     /* One element varies by 0 either way, or by what is no number: that must
      * not be taken for 0. */
-    if (out->hidden == 1)
+    if (args->hidden == 1)
         out->flags &= ~(uint32_t)NK_UNBIASED;
-    status = check_operands(&nk_ops[op], out);
+    status = check_operands(&nk_ops[op], args);
+    if (status == NK_OK)
+        status = take_strides(args, out);
     if (status == NK_OK)
         decide_store(op, dtype, out);
     return status;
