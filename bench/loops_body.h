@@ -4,14 +4,17 @@
 #include "loops.h"
 #include <math.h>
 
-/* Keeps a value that was loaded, without an instruction for it. */
+/* Takes values as if they were used, and KEEP as if they might have been changed: so
+ * that nothing is left out, and chains of equal numbers stay as many as they are. */
 #if defined(__x86_64__)
-#define IN_REGISTERS(v) __asm__ volatile("" : : "x"((v).a), "x"((v).b))
+#define REGISTER "x"
 #elif defined(__aarch64__)
-#define IN_REGISTERS(v) __asm__ volatile("" : : "w"((v).a), "w"((v).b))
+#define REGISTER "w"
 #else
-#define IN_REGISTERS(v) __asm__ volatile("" : : "f"((v).a), "f"((v).b))
+#define REGISTER "f"
 #endif
+#define USE(v) __asm__ volatile("" : : REGISTER((v).a), REGISTER((v).b))
+#define KEEP(v) __asm__ volatile("" : "+" REGISTER((v).a), "+" REGISTER((v).b))
 
 /* ---- Bytes -------------------------------------------------------------- */
 
@@ -46,7 +49,7 @@ NK_INLINE vec sum(const nb_flow_buffers *b, size_t i)
 NK_INLINE void drop(const nb_flow_buffers *b, size_t i, vec v)
 {
     (void)b, (void)i;
-    IN_REGISTERS(v);
+    USE(v);
 }
 
 NK_INLINE void put(const nb_flow_buffers *b, size_t i, vec v)
@@ -61,13 +64,15 @@ NK_INLINE void stream(const nb_flow_buffers *b, size_t i, vec v)
 
 /* Both shapes of a flow. */
 #define FLOW(name, read, write)                                                                    \
-    static void name##_of_four(const nb_flow_buffers *b)                                           \
+    static void name##_of_four(const nb_flow_buffers *buffers)                                     \
     {                                                                                              \
+        const nb_flow_buffers own = *buffers, *b = &own;                                           \
         STEP_OF_FOUR(read, write)                                                                  \
         vec_fence();                                                                               \
     }                                                                                              \
-    static void name##_of_one(const nb_flow_buffers *b)                                            \
+    static void name##_of_one(const nb_flow_buffers *buffers)                                      \
     {                                                                                              \
+        const nb_flow_buffers own = *buffers, *b = &own;                                           \
         STEP_OF_ONE(read, write)                                                                   \
         vec_fence();                                                                               \
     }
@@ -81,73 +86,62 @@ FLOW(stream_add, sum, stream)
 
 /* ---- Arithmetic --------------------------------------------------------- */
 
+/* One step of a chain, half by half: clang would carry a pair of floats as one
+ * vector and take it apart again. */
+#define STEP(v, next)                                                                              \
+    do {                                                                                           \
+        const vec old = {v.a, v.b}, new = next;                                                    \
+        v.a = new.a;                                                                               \
+        v.b = new.b;                                                                               \
+        KEEP(v);                                                                                   \
+    } while (0)
+#define FUSED(v) STEP(v, vec_fma(old, half, half))
+#define ADDED(v) STEP(v, vec_add(old, half))
+
 /* Six chains of two registers: more than latency times pipes anywhere, and few
- * enough for sixteen registers. They begin with different numbers, or a compiler
- * would make one of them. */
+ * enough for sixteen registers. */
 static void fused(size_t steps)
 {
     const vec half = vec_set1(0.5f);
-    vec v0 = vec_set1(0), v1 = vec_set1(1), v2 = vec_set1(2), v3 = vec_set1(3);
-    vec v4 = vec_set1(4), v5 = vec_set1(5);
+    vec v0 = half, v1 = half, v2 = half, v3 = half, v4 = half, v5 = half;
     for (size_t i = 0; i < steps; i++) {
-        v0 = vec_fma(v0, half, half);
-        v1 = vec_fma(v1, half, half);
-        v2 = vec_fma(v2, half, half);
-        v3 = vec_fma(v3, half, half);
-        v4 = vec_fma(v4, half, half);
-        v5 = vec_fma(v5, half, half);
+        FUSED(v0);
+        FUSED(v1);
+        FUSED(v2);
+        FUSED(v3);
+        FUSED(v4);
+        FUSED(v5);
     }
-    IN_REGISTERS(v0);
-    IN_REGISTERS(v1);
-    IN_REGISTERS(v2);
-    IN_REGISTERS(v3);
-    IN_REGISTERS(v4);
-    IN_REGISTERS(v5);
 }
 
 static void additions(size_t steps)
 {
     const vec half = vec_set1(0.5f);
-    vec v0 = vec_set1(0), v1 = vec_set1(1), v2 = vec_set1(2), v3 = vec_set1(3);
-    vec v4 = vec_set1(4), v5 = vec_set1(5);
+    vec v0 = half, v1 = half, v2 = half, v3 = half, v4 = half, v5 = half;
     for (size_t i = 0; i < steps; i++) {
-        v0 = vec_add(v0, half);
-        v1 = vec_add(v1, half);
-        v2 = vec_add(v2, half);
-        v3 = vec_add(v3, half);
-        v4 = vec_add(v4, half);
-        v5 = vec_add(v5, half);
+        ADDED(v0);
+        ADDED(v1);
+        ADDED(v2);
+        ADDED(v3);
+        ADDED(v4);
+        ADDED(v5);
     }
-    IN_REGISTERS(v0);
-    IN_REGISTERS(v1);
-    IN_REGISTERS(v2);
-    IN_REGISTERS(v3);
-    IN_REGISTERS(v4);
-    IN_REGISTERS(v5);
 }
 
 /* Some CPUs add on pipes beside those that multiply. */
 static void both(size_t steps)
 {
     const vec half = vec_set1(0.5f);
-    vec v0 = vec_set1(0), v1 = vec_set1(1), v2 = vec_set1(2), v3 = vec_set1(3);
-    vec v4 = vec_set1(4), v5 = vec_set1(5), v6 = vec_set1(6);
+    vec v0 = half, v1 = half, v2 = half, v3 = half, v4 = half, v5 = half, v6 = half;
     for (size_t i = 0; i < steps; i++) {
-        v0 = vec_fma(v0, half, half);
-        v1 = vec_fma(v1, half, half);
-        v2 = vec_fma(v2, half, half);
-        v3 = vec_fma(v3, half, half);
-        v4 = vec_add(v4, half);
-        v5 = vec_add(v5, half);
-        v6 = vec_add(v6, half);
+        FUSED(v0);
+        ADDED(v4);
+        FUSED(v1);
+        ADDED(v5);
+        FUSED(v2);
+        ADDED(v6);
+        FUSED(v3);
     }
-    IN_REGISTERS(v0);
-    IN_REGISTERS(v1);
-    IN_REGISTERS(v2);
-    IN_REGISTERS(v3);
-    IN_REGISTERS(v4);
-    IN_REGISTERS(v5);
-    IN_REGISTERS(v6);
 }
 
 /* What a row waits for between its two readings. */
@@ -156,7 +150,7 @@ static void latency(size_t steps)
     vec v = vec_set1(1);
     for (size_t i = 0; i < steps; i++)
         v = vec_set1(1 / sqrtf(vec_sum(v) + 1));
-    IN_REGISTERS(v);
+    USE(v);
 }
 
 extern const nb_loops NB_LOOPS_UNIT;

@@ -173,13 +173,20 @@ static double shortest_ns(nb_team *team, task *t, size_t tries, double budget_ns
     return best;
 }
 
-/* Of one repeat; a piece is long against what it takes to start the threads. */
+/* Of one repeat, in pieces that are long against what it takes to start the threads: a
+ * piece is doubled until the shortest of some is long enough. */
 static double best_ns(nb_team *team, task *t)
 {
-    enum { PIECE_NS = 50000, BUDGET_NS = 2000000, TRIES = 3 };
-    for (t->repeats = 1; time_ns(team, t) < PIECE_NS || shortest_ns(team, t, TRIES, 0) < PIECE_NS;)
-        t->repeats *= 2;
-    return shortest_ns(team, t, TRIES, BUDGET_NS) / (double)t->repeats;
+    enum { PIECE_NS = 50000, CONFIRM_NS = 1000000, BUDGET_NS = 2000000, TRIES = 2 };
+    double best;
+    for (t->repeats = 1;; t->repeats *= 2) {
+        best = time_ns(team, t);
+        if (best >= PIECE_NS)
+            best = fmin(best, shortest_ns(team, t, TRIES, CONFIRM_NS));
+        if (best >= PIECE_NS)
+            break;
+    }
+    return fmin(best, shortest_ns(team, t, 0, BUDGET_NS)) / (double)t->repeats;
 }
 
 static void keep_better(double *pace, double measured)
