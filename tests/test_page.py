@@ -56,24 +56,25 @@ class Page(unittest.TestCase):
         cls.browser = open_browser(folder.name)
         cls.addClassCleanup(cls.browser.quit)
         cls.address = "file://" + page
-
-    def setUp(self):
-        self.load(1280)
+        cls.load(1280)
 
     def tearDown(self):
         self.assertEqual(self.browser.get_log("browser"), [])
 
-    def run_script(self, script, *arguments):
-        return self.browser.execute_script(script, *arguments)
+    @classmethod
+    def run_script(cls, script, *arguments):
+        return cls.browser.execute_script(script, *arguments)
 
-    def load(self, width):
-        self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
+    @classmethod
+    def load(cls, width):
+        cls.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
             "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500})
-        self.browser.get(self.address)
-        self.wait()
+        cls.browser.get(cls.address)
+        cls.wait()
 
-    def wait(self):
-        self.browser.execute_async_script("""
+    @classmethod
+    def wait(cls):
+        cls.browser.execute_async_script("""
             const done = arguments[0];
             (function look() {
                 document.body.dataset.state === "ready" ? done() : setTimeout(look, 10);
@@ -117,6 +118,7 @@ class Page(unittest.TestCase):
         self.assertEqual(self.drawn("dtype")[0], ("layernorm, scalar, L1", 1, "bf16"))
 
     def test_filters_change_what_is_shown(self):
+        self.addCleanup(self.load, 1280)
         everything = self.rows("saving")
         self.assertEqual(len(everything), 12)
         self.choose("isa", "avx2")
@@ -139,6 +141,7 @@ class Page(unittest.TestCase):
         before = self.rows("saving")
         self.choose("against", "two_pass")
         after = self.rows("saving")
+        self.choose("against", "default")
         self.assertEqual(len(after), len(before))
         self.assertFalse({json.dumps(row) for row in before} & {json.dumps(row) for row in after})
 
@@ -163,7 +166,8 @@ class Page(unittest.TestCase):
             "return performance.getEntriesByType('resource').map((entry) => entry.name)"), [])
 
     def test_it_fits_desktop_and_phone(self):
-        for width in (1280, 390):
+        self.addCleanup(self.load, 1280)
+        for width in (390, 1280):
             self.load(width)
             self.assertEqual(self.run_script(
                 "return document.documentElement.scrollWidth"), width)
