@@ -81,7 +81,10 @@ class Reader(unittest.TestCase):
         write_csv(self.path, [observation("rmsnorm", 5)])
         write_machine_file(self.path, run_id="another")
         self.refuse("is of another run", allow_incomplete=True)
-        for text in ("", "{", "[]", '{"complete": true}'):
+        for text in ("", "{", "[]", '{"complete": true}', *(
+                '{"complete": true, "run_id": "run0", ' + field + "}" for field in (
+                    '"cells": {}', '"cells": [1]', '"cells": [{"level": "L1"}]', '"machine": []',
+                    '"cells": [{"name": "x", "limit_ns": "fast"}]', '"arguments": "--axes"'))):
             with open(reader.machine_path(self.path), "w", encoding="utf-8") as file:
                 file.write(text)
             self.refuse("is no machine file", allow_incomplete=True)

@@ -112,26 +112,27 @@ def machine_lines(result):
     clock = machine.get("core_hz")
     memory = machine.get("memory_bytes")
     yield "CPU", result.cpu or "unknown"
-    yield "machine", f"{result.machine} {machine.get('architecture') or ''}"
-    yield "cores allowed", f"{machine.get('cores_allowed')} of {machine.get('cores')}"
+    yield "machine", " ".join(filter(None, [result.machine, machine.get("architecture"),
+                                            machine.get("kernel")]))
+    yield "cores allowed", " of ".join(str(machine[name]) for name in ("cores_allowed", "cores")
+                                       if machine.get(name))
     yield "caches", caches_text(machine.get("caches") or [])
     yield "clock, memory", ", ".join(filter(None, [
         clock and f"{clock / 1e9:.2f} GHz measured", memory and bytes_text(memory)]))
     yield "commit", result.commit
     yield "build", ", ".join(filter(None, [result.compiler, build.get("options")]))
     for provider in file.get("providers", []):
-        yield "provider", " ".join(str(provider.get(name) or "") for name in
-                                   ("name", "version", "build"))
+        yield "provider", " ".join(filter(None, map(provider.get, ("name", "version", "build"))))
     yield "measured", result.started_utc
-    yield "by", " ".join(["normbench", file.get("command", ""), *file.get("arguments", [])])
+    if file.get("command"):
+        yield "by", " ".join(["normbench", file["command"], *file.get("arguments", [])])
     yield "file", os.path.basename(result.path)
 
 
 def machine(label, result):
     lines = "".join(element("tr", element("th", text(what), scope="row") +
                             element("td", text(said), class_="wrap"))
-                    for what, said in machine_lines(result)
-                    if said.strip() and "None" not in said)
+                    for what, said in machine_lines(result) if said)
     return element("section", element("h3", text(label)) + element("table", lines))
 
 

@@ -219,6 +219,22 @@ def machine_path(path):
     return os.path.splitext(path)[0] + ".json"
 
 
+FIELDS = {"command": str, "arguments": list, "machine": dict, "build": dict, "providers": list,
+          "cells": list}
+
+
+def _check_fields(machine):
+    """What readers go through has the form that results/README.md gives it."""
+    for name, kind in FIELDS.items():
+        if not isinstance(machine.get(name, kind()), kind):
+            raise ValueError(f"'{name}' is no {kind.__name__}")
+    for cell in machine.get("cells", []):
+        limit = cell.get("limit_ns") if isinstance(cell, dict) else None
+        if not isinstance(cell, dict) or not isinstance(cell.get("name"), str) or \
+                not (limit is None or isinstance(limit, (int, float)) and limit > 0):
+            raise ValueError(f"a cell is {json.dumps(cell)}")
+
+
 def _read_machine_file(result, allow_incomplete):
     """A result without its machine file, or an interrupted one, is none."""
     path = machine_path(result.path)
@@ -226,6 +242,7 @@ def _read_machine_file(result, allow_incomplete):
         with open(path, encoding="utf-8") as file:
             machine = json.load(file)
         complete, run_id = machine["complete"], machine["run_id"]
+        _check_fields(machine)
     except (OSError, ValueError, KeyError, TypeError) as error:
         missing = isinstance(error, FileNotFoundError)
         if allow_incomplete and missing:
