@@ -137,13 +137,15 @@ static nk_status take_strides(const nk_args *a, nk_args *out)
     return least == a->hidden && fits(a->rows, most, a->hidden) ? NK_OK : refuse_row(a);
 }
 
-static nk_status check_operands(const nk_op_info *op, const nk_args *a)
+static nk_status check_operands(const nk_op_info *op, const nk_args *args)
 {
-    const uint32_t given = operands_given(a), unknown = given & ~(op->required | op->optional);
+    const uint32_t given = operands_given(args), unknown = given & ~(op->required | op->optional);
     if (op->required & ~given)
         return NK_STATUS_OF(NK_STATUS_MISSING, first_of(op->required & ~given));
     if (unknown)
         return NK_STATUS_OF(NK_STATUS_NOT_TAKEN, first_of(unknown));
+    if (op == &nk_ops[NK_OP_copy] && args->h && !args->residual) /* h would stay unwritten */
+        return NK_STATUS_OF(NK_STATUS_MISSING, NK_OPERAND_RESIDUAL);
     return NK_OK;
 }
 

@@ -71,6 +71,15 @@ static void operands(const nk_kernel *k, const problem *p)
     }
 }
 
+/* `copy` has h of a residual. */
+static void h_of_nothing(const nk_kernel *k, const problem *p)
+{
+    nk_args args = sound(p);
+    args.residual = NULL;
+    if (p->op == NK_OP_copy)
+        check_refused(k, p, &args, "residual", "missing");
+}
+
 /* The first row operand is the first that is out of the address space. */
 static void sizes(const nk_kernel *k, const problem *p)
 {
@@ -189,6 +198,7 @@ static void all(problem *p)
 {
     for (const nk_kernel *k = kernel_next(p, NULL); k; k = kernel_next(p, k)) {
         operands(k, p);
+        h_of_nothing(k, p);
         sizes(k, p);
         scalars(k, p);
         flags(k, p);
