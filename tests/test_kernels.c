@@ -127,6 +127,8 @@ static void absent_is_neutral(problem *p, const result *r, const nk_kernel *k)
         else if (nk_operands[o].shape == NK_SHAPE_COLUMN && full->in[o] && !(p->present & BIT(o)))
             for (size_t i = 0; i < p->hidden; i++)
                 problem_set(full, o, i, o == NK_OPERAND_BETA ? 0.0f : 1.0f);
+    if (!(p->present & BIT(NK_OPERAND_RESIDUAL))) /* a copy has h of a residual only */
+        full->present &= ~BIT(NK_OPERAND_H);
     result f;
     run(k, full, &(layout){0}, &f);
     check_same(full, &f, r, "with absent columns and fewer results");
