@@ -337,21 +337,14 @@ static size_t side_at(size_t slot, size_t process)
 static void write_row(ab *a, const ab_cell *cell, size_t process, size_t slot, size_t pair,
                       const nb_job_result *r, int *status)
 {
-    const nb_paired_result *p = &r->paired;
     nb_csv_row row = nb_shape_row(cell->variants[side_at(slot, process)], cell->shape);
     row.process = process;
     row.repetition = pair;
     row.error_ulp = r->error_u[slot];
-    if (r->status == NB_OK) {
-        row.pair = (long)pair;
-        row.slot = (long)slot;
-        row.bytes = r->bytes[slot];
-        row.flops = r->flops[slot];
-        row.iterations = 2 * p->batch[slot] * p->rounds[pair];
-        row.time_ns = p->time_ns[pair][slot];
-    } else {
+    if (r->status == NB_OK)
+        nb_job_observe(r, slot, pair, &row);
+    else
         row.status = r->error;
-    }
     if (*status == NB_OK)
         *status = nb_csv_write(&a->record.csv, &row);
 }

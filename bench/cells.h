@@ -45,15 +45,6 @@ const nb_variant *nb_variant_find(const nb_variants *variants, const char *op,
  * op. NB_OK, or NB_USAGE after a message. */
 int nb_shape_check(size_t rows, size_t hidden);
 
-typedef struct nb_cell {
-    const nb_variant *variant;
-    size_t rows; /* of all threads */
-    size_t hidden;
-    size_t threads;
-    enum nb_level level;
-    enum nb_mode mode;
-} nb_cell;
-
 /* Longer than any name of a cell with names of usual length; others are cut. */
 enum { NB_NAME_BYTES = 256 };
 

@@ -11,7 +11,6 @@ enum { PAIRS = 5 };
 static void write_side(claim *c, const claim_cell *cell, size_t process, size_t side, size_t pair,
                        const nb_job_result *r, const char *failure, int *status)
 {
-    const nb_paired_result *p = &r->paired;
     nb_csv_row row = nb_shape_row(cell->variants[side], cell->shape);
     row.process = process;
     row.repetition = pair;
@@ -20,12 +19,8 @@ static void write_side(claim *c, const claim_cell *cell, size_t process, size_t 
     row.error_ulp = r->error_u[side];
     if (failure)
         row.status = failure;
-    if (!failure) {
-        row.bytes = r->bytes[side];
-        row.flops = r->flops[side];
-        row.iterations = 2 * p->batch[side] * p->rounds[pair];
-        row.time_ns = p->time_ns[pair][side];
-    }
+    else
+        nb_job_observe(r, side, pair, &row);
     if (*status == NB_OK)
         *status = nb_csv_write(&c->record.csv, &row);
 }

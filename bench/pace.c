@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 
 const char *const nb_flow_names[NB_FLOWS] = {[NB_LOAD] = "load",
                                              [NB_STORE] = "store",
@@ -133,7 +134,9 @@ typedef struct task {
     void (*steps)(size_t steps); /* instead of the flow */
     size_t repeats;
     size_t working_set;
-    arena *arenas; /* [threads] */
+    size_t threads;
+    arena *arenas;    /* [threads] */
+    double *spent_ns; /* [threads] */
 } task;
 
 static void touch(void *context, size_t thread)
@@ -144,49 +147,49 @@ static void touch(void *context, size_t thread)
         memset(a->start, 0x3c, a->bytes); /* floats of ordinary size */
 }
 
+/* The CPU's time that the calling thread was given. */
+static double thread_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
 static void perform(void *context, size_t thread)
 {
     const task *t = context;
-    if (t->steps) {
-        t->steps(t->repeats);
-        return;
-    }
     const nb_flow_buffers b = buffers_in(&t->arenas[thread], t->working_set, t->flow);
-    for (size_t i = 0; i < t->repeats; i++)
+    const double start = thread_ns();
+    if (t->steps)
+        t->steps(t->repeats);
+    for (size_t i = 0; i < t->repeats && !t->steps; i++)
         t->loops->flow[t->flow][t->shape](&b);
+    t->spent_ns[thread] = thread_ns() - start;
 }
 
+/* Of the slowest thread, while it ran: where threads must take turns with others they
+ * are timed as if they need not, and a limit is too low rather than too high. */
 static double time_ns(nb_team *team, task *t)
 {
-    const double start = nb_now_ns();
+    double longest = 0;
     nb_team_run(team, perform, t);
-    return nb_now_ns() - start;
+    for (size_t i = 0; i < t->threads; i++)
+        longest = fmax(longest, t->spent_ns[i]);
+    return longest;
 }
 
-/* The shortest of several tries is the one that nothing disturbed. */
-static double shortest_ns(nb_team *team, task *t, size_t tries, double budget_ns)
-{
-    double best = INFINITY;
-    const double start = nb_now_ns();
-    for (size_t i = 0; i < tries || nb_now_ns() - start < budget_ns; i++)
-        best = fmin(best, time_ns(team, t));
-    return best;
-}
-
-/* Of one repeat, in pieces that are long against what it takes to start the threads: a
- * piece is doubled until the shortest of some is long enough. */
+/* Of one repeat, in pieces that are long against what it takes to read a clock: the
+ * shortest of several tries is the one that nothing disturbed. */
 static double best_ns(nb_team *team, task *t)
 {
-    enum { PIECE_NS = 50000, CONFIRM_NS = 1000000, BUDGET_NS = 2000000, TRIES = 2 };
-    double best;
-    for (t->repeats = 1;; t->repeats *= 2) {
-        best = time_ns(team, t);
-        if (best >= PIECE_NS)
-            best = fmin(best, shortest_ns(team, t, TRIES, CONFIRM_NS));
-        if (best >= PIECE_NS)
-            break;
-    }
-    return fmin(best, shortest_ns(team, t, 0, BUDGET_NS)) / (double)t->repeats;
+    enum { PIECE_NS = 50000, BUDGET_NS = 2000000, TRIES = 3 };
+    for (t->repeats = 1; time_ns(team, t) < PIECE_NS;)
+        t->repeats *= 2;
+    double best = INFINITY;
+    const double start = nb_now_ns();
+    for (size_t i = 0; i < TRIES || nb_now_ns() - start < BUDGET_NS; i++)
+        best = fmin(best, time_ns(team, t));
+    return best / (double)t->repeats;
 }
 
 static void keep_better(double *pace, double measured)
@@ -239,8 +242,9 @@ static bool takes_part(const nb_limits *limits, const nb_pace *pace, const nb_lo
 
 static int measure_pace(const nb_limits *limits, nb_team *team, nb_pace *pace)
 {
-    task t = {.working_set = pace->bytes};
+    task t = {.working_set = pace->bytes, .threads = pace->threads};
     t.arenas = nb_allocate(pace->threads * sizeof *t.arenas);
+    t.spent_ns = nb_allocate(pace->threads * sizeof *t.spent_ns);
     nb_team_run(team, touch, &t);
     bool mapped = true;
     for (size_t i = 0; i < pace->threads; i++)
@@ -257,6 +261,7 @@ static int measure_pace(const nb_limits *limits, nb_team *team, nb_pace *pace)
         if (t.arenas[i].start)
             munmap(t.arenas[i].start, t.arenas[i].bytes);
     free(t.arenas);
+    free(t.spent_ns);
     return mapped ? NB_OK : nb_fail(NB_MACHINE, "cannot map %zu bytes for the limits", pace->bytes);
 }
 

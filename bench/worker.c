@@ -142,6 +142,17 @@ void nb_job_run(const nb_job *job, nb_job_result *result)
     nb_stage_close(&l.stage);
 }
 
+void nb_job_observe(const nb_job_result *result, size_t side, size_t pair, nb_csv_row *row)
+{
+    const nb_paired_result *p = &result->paired;
+    row->pair = (long)pair;
+    row->slot = (long)side;
+    row->bytes = result->bytes[side];
+    row->flops = result->flops[side];
+    row->iterations = 2 * p->batch[side] * p->rounds[pair];
+    row->time_ns = p->time_ns[pair][side];
+}
+
 /* ---- In another --------------------------------------------------------- */
 
 static bool transfer(bool out, int fd, void *data, size_t bytes)

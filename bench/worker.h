@@ -55,6 +55,9 @@ void nb_job_run(const nb_job *job, nb_job_result *result);
  * what happened to whom in `error`, Ctrl-C NB_INTERRUPTED. */
 void nb_job_run_apart(const nb_job *job, nb_job_result *result);
 
+/* What a row of the CSV says of one side in one pair. */
+void nb_job_observe(const nb_job_result *result, size_t side, size_t pair, nb_csv_row *row);
+
 /* The hidden subcommand that the fresh process runs. */
 int nb_worker(int argc, char **argv);
 

@@ -10,8 +10,10 @@
 #include "level.h"
 #include "machine.h"
 #include "paired.h"
+#include "models.h"
 #include "program.h"
 #include "progress.h"
+#include "shapes.h"
 #include "topology.h"
 
 #include <math.h>
@@ -348,6 +350,66 @@ static void threads_are_no_more_than_cores_and_quota(void **state)
     assert_memory_equal(cpus, expected, sizeof cpus);
 }
 
+/* ---- Shapes ------------------------------------------------------------- */
+
+/* The one shape that these options leave. */
+static nb_shape only_shape(const nb_topology *t, nb_options options, size_t rows, nb_shapes *shapes)
+{
+    char *llama[] = {"llama-2-7b"};
+    size_t hidden = 4096, mode = NB_ROTATE;
+    options.model = (nb_names){llama, 1};
+    options.hidden = (nb_sizes){&hidden, 1};
+    options.rows = (nb_sizes){&rows, 1};
+    options.mode = (nb_sizes){&mode, 1};
+    *shapes = (nb_shapes){0};
+    assert_int_equal(nb_shapes_add(shapes, &options, t, NK_OP_rmsnorm, 0, NK_F32), NB_OK);
+    assert_int_equal(shapes->count, 1);
+    return shapes->items[0];
+}
+
+static void a_rotation_has_a_set_for_each_norm_of_the_model(void **state)
+{
+    (void)state;
+    const nb_topology t = a_machine(32 << 10, 1 << 20, 32 << 20);
+    const nb_model *llama = nb_model_find("llama-2-7b");
+    nb_shapes shapes;
+    const nb_shape shape = only_shape(&t, (nb_options){0}, 1, &shapes);
+    assert_int_equal(shape.spec.sets, llama->layers * llama->norms);
+    assert_int_equal(shape.working_set_bytes, shape.spec.sets * 3 * 4096 * sizeof(float));
+    assert_int_equal(shape.level, NB_L3);
+    nb_shapes_free(&shapes);
+}
+
+static void a_model_that_does_not_fit_is_left_out(void **state)
+{
+    (void)state;
+    nb_topology t = a_machine(32 << 10, 1 << 20, 32 << 20);
+    t.memory_bytes = (size_t)8 << 30;
+    t.memory_available_bytes = 4 << 20;
+    nb_shapes shapes;
+    assert_string_equal(only_shape(&t, (nb_options){0}, 1, &shapes).skipped, "too little memory");
+    nb_shapes_free(&shapes);
+}
+
+static void threads_have_operands_each(void **state)
+{
+    (void)state;
+    nb_topology t = a_machine(32 << 10, 1 << 20, 32 << 20);
+    size_t four = 4, all = NB_ALL_THREADS;
+    nb_shapes shapes;
+    nb_shape shape = only_shape(&t, (nb_options){.threads = {&four, 1}}, 6, &shapes);
+    assert_int_equal(shape.threads, 4);
+    assert_int_equal(shape.working_set_bytes, shape.spec.sets * (2 * 6 + 4) * 4096 * sizeof(float));
+    nb_shapes_free(&shapes);
+    t.quota_cpus = 2;
+    shape = only_shape(&t, (nb_options){.threads = {&all, 1}}, 6, &shapes);
+    assert_int_equal(shape.threads, 2);
+    nb_shapes_free(&shapes);
+    shape = only_shape(&t, (nb_options){.threads = {&four, 1}, .oversubscribe = true}, 3, &shapes);
+    assert_string_equal(shape.skipped, "rows < 4 threads");
+    nb_shapes_free(&shapes);
+}
+
 /* ---- Quota and binding -------------------------------------------------- */
 
 static void put_file(const char *path, const char *text)
@@ -470,6 +532,9 @@ int main(void)
         cmocka_unit_test(a_level_that_cannot_be_had_says_why),
         cmocka_unit_test(threads_share_what_caches_they_have_in_common),
         cmocka_unit_test(threads_are_no_more_than_cores_and_quota),
+        cmocka_unit_test(a_rotation_has_a_set_for_each_norm_of_the_model),
+        cmocka_unit_test(a_model_that_does_not_fit_is_left_out),
+        cmocka_unit_test(threads_have_operands_each),
         cmocka_unit_test(the_tightest_quota_binds),
         cmocka_unit_test(only_allowed_cpus_can_be_bound_to),
         cmocka_unit_test(the_hash_is_of_cpu_caches_and_cores),
