@@ -37,8 +37,8 @@ static const struct argp_option own_options[] = {
     {"out", KEY_OUT, "FILE", 0, "Write the observations there as CSV, and the machine beside", 0},
     {"force", KEY_FORCE, 0, 0, "Overwrite them", 0},
     {"axes", KEY_AXES, 0, 0,
-     "From one base cell each axis alone: hidden, level, ISA, dtype, rows, mode, fused, "
-     "LayerNorm's algorithm, plain C",
+     "From one base cell each axis alone: hidden, level, ISA, dtype, rows, mode, threads, fused, "
+     "forward + backward, LayerNorm's algorithm, plain C",
      0},
     {"meanings", KEY_MEANINGS, 0, 0,
      "Operations of the formula, operations and instructions executed, bytes and time, for each "

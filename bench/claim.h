@@ -92,6 +92,9 @@ bool nb_claim_names_hold(const nb_names *names, const char *name);
 /* The best ISA among the chosen for this kernel of `provider`; NULL: it has none. */
 const nb_variant *nb_claim_best(const claim *c, const nb_provider *provider, const char *op,
                                 const char *dtype);
+/* Rows of a usual cell: 0, as many as its level holds, or a number where the caches are
+ * unknown. */
+size_t nb_claim_rows(const claim *c);
 /* 64 to 16384 by powers of two, and the models': to be freed. */
 nb_sizes nb_claim_hidden_sizes(bool quick);
 

@@ -115,6 +115,7 @@ static void add_levels(builder *b)
     for (size_t level = 0; level < NB_LEVELS; level++) {
         point p = b->base;
         p.level = level;
+        p.rows = 0;
         if (is_wanted(&b->c->options.filters.level, level))
             add_point(b, "level", nb_duplicate(nb_level_names[level]), p);
     }
@@ -247,6 +248,7 @@ int nb_claim_axes_cells(claim *c)
                           .algorithm = f->algorithm.count ? f->algorithm.items[0] : NULL,
                           .dtype = f->dtype.count ? f->dtype.items[0] : "f32",
                           .hidden = first_of(&f->hidden, 4096),
+                          .rows = nb_claim_rows(c),
                           .level = first_of(&f->level, NB_L2),
                           .mode = (enum nb_mode)first_of(&f->mode, NB_HOT),
                           .threads = count_threads(c, first_of(&f->threads, 1))}};

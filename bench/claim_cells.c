@@ -166,6 +166,12 @@ nb_sizes nb_claim_hidden_sizes(bool quick)
     return sizes;
 }
 
+size_t nb_claim_rows(const claim *c)
+{
+    enum { ROWS_UNKNOWN = 32 };
+    return nb_topology_llc_share(&c->topology, 1) ? 0 : ROWS_UNKNOWN;
+}
+
 /* ---- The sweep ---------------------------------------------------------- */
 
 static int add_sweep(claim *c)

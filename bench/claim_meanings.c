@@ -14,12 +14,14 @@
 
 static int add_layers(claim *c, const nb_variant *rms)
 {
-    size_t hidden = 4096, level = NB_L2;
+    size_t hidden = 4096, level = NB_L2, rows = nb_claim_rows(c);
     nb_options shapes = c->options.filters;
     if (!shapes.hidden.count)
         shapes.hidden = (nb_sizes){&hidden, 1};
-    if (!shapes.rows.count && !shapes.level.count)
-        shapes.level = (nb_sizes){&level, 1};
+    if (!shapes.rows.count && !shapes.level.count) {
+        shapes.level = (nb_sizes){&level, rows == 0};
+        shapes.rows = (nb_sizes){&rows, rows != 0};
+    }
     int status = NB_OK;
     for (size_t i = 0; i < c->variants.count && status == NB_OK; i++) {
         const nb_variant *v = &c->variants.items[i];
@@ -131,6 +133,13 @@ static double each(const tracer *t, const claim_cell *cell, size_t side, bool fl
 
 static void add_cell(nb_table *table, const tracer *t, const claim_cell *cell)
 {
+    if (!cell->done) {
+        nb_table_add(table, NB_BOLD, "%s", cell->variants[LAYER]->kernel->algorithm);
+        for (size_t i = 0; i < 5; i++)
+            nb_table_add(table, NB_DIM, "-");
+        nb_claim_add_verdict(table, cell);
+        return;
+    }
     const nb_job_result *r = &cell->results[0];
     const double rows = (double)cell->shape->spec.rows;
     const double elements = rows * (double)cell->shape->spec.hidden;
@@ -163,8 +172,7 @@ static void print_one(const tracer *t, const claim_cell *cells, size_t count)
     nb_table table;
     nb_table_init(&table, titles);
     for (size_t i = 0; i < count; i++)
-        if (cells[i].done)
-            add_cell(&table, t, &cells[i]);
+        add_cell(&table, t, &cells[i]);
     nb_table_print(&table, stdout);
 }
 

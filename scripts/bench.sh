@@ -21,6 +21,10 @@ Answers on this machine: what does RMSNorm save against LayerNorm? In this order
 
 Options are passed on to `normbench claim` (see build/bench/normbench claim --help):
 --hidden, --isa, --level and so on narrow it. --full leaves out --quick.
+
+With --page, which takes no others but --full and --out, it also measures what explains the
+answer (normbench claim --meanings, --axes, --model), into files of their own beside the first,
+and scripts/answer.py makes a page of it all, FILE.md: some minutes more.
 The page needs vl-convert-python from PyPI, which is put into build-python/.
 END
 }
@@ -33,6 +37,7 @@ while [ $# -gt 0 ]; do
     case $1 in
         --help | -h) usage && exit 0 ;;
         --full) quick=() ;;
+        --page) page=true ;;
         --report) report=true ;;
         --out=*) out=${1#--out=} ;;
         --out)
@@ -45,6 +50,10 @@ while [ $# -gt 0 ]; do
     shift
 done
 
+if $page && [ ${#arguments[@]} -gt 0 ]; then
+    echo "scripts/bench.sh: --page measures what it needs; leave ${arguments[*]} out" >&2
+    exit 2
+fi
 need_packages "${NEEDS_BUILD[@]}"
 ! $report || need_packages "${NEEDS_REPORT[@]}"
 
@@ -87,3 +96,13 @@ if $report; then
     scripts/report.py "$out" -o "${out%.csv}.html"
     printf 'Report:       %s\n' "${out%.csv}.html"
 fi
+$page || exit 0
+
+base=${out%.csv}
+models=bert-base,gpt2-xl,llama-2-7b,llama-3.1-70b
+for part in "meanings --meanings" "axes --axes" "models --model=$models"; do
+    echo "Measuring: claim ${part#* }"
+    $normbench claim "${quick[@]}" "${part#* }" --out "$base-${part%% *}.csv" >/dev/null
+done
+scripts/answer.py "$out" "$base"-{meanings,axes,models}.csv -o "$base.md"
+printf 'Page:         %s\n' "$base.md"

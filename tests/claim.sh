@@ -138,6 +138,12 @@ if "$normbench" count --kernel layernorm,rmsnorm --dtype f32 --isa scalar --rows
     holds 'and so says the table' is "$(line default 'instructions executed' | awk '{print $1}')" \
         "$(grep '"layernorm","default"' "$work/count.csv" | cut -d, -f10 | awk '{printf "%.2f", $1 / 128}')"
 fi
+expect 0 'a row takes' "$normbench" claim --meanings $quick --isa scalar --hidden 1048576 --level L1
+expect 0 'f32, scalar, 32 rows of 64 (level unknown)' env HWLOC_COMPONENTS=stop "$normbench" claim \
+    --meanings $quick --isa scalar --hidden 64 --algorithm default
+expect 0 'hidden 64, 32 rows (level unknown)' env HWLOC_COMPONENTS=stop "$normbench" claim --axes \
+    $quick --isa scalar --hidden 64 --rows 1 --dtype f32 --mode hot --kernel layernorm,rmsnorm \
+    --algorithm default --threads 1 --provider normkernels
 if [ -x "$deny" ]; then
     expect 0 'Nothing was counted' env ASAN_OPTIONS=detect_leaks=0 "$deny" "$normbench" claim \
         --meanings $quick --isa scalar --hidden 64 --rows 2 --algorithm default
