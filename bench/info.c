@@ -71,6 +71,7 @@ static void print_machine(nb_topology *t)
         line("CPU quota", "%.2f CPUs: throttling will disturb times", t->quota_cpus);
     else
         line("CPU quota", "none known");
+    line("--threads all", "%zu", nb_topology_threads(t));
     print_caches(t);
     line("memory", "%s",
          t->memory_bytes ? nb_bytes_text((double)t->memory_bytes, bytes) : "unknown");

@@ -26,12 +26,15 @@ static void add_flow(nb_table *table, const nb_pace *p, enum nb_flow flow, doubl
         nb_table_add(table, NB_PLAIN, "%.0f", p->flow[flow]);
 }
 
-static void add_line_time(nb_table *table, const nb_pace *p)
+static void add_line_time(nb_table *table, const nb_pace *p, double core_hz)
 {
+    const double ns = 64 / p->flow[NB_LOAD];
     if (p->isa >= 0)
         nb_table_add(table, NB_DIM, "-");
+    else if (p->threads == 1 && core_hz > 0)
+        nb_table_add(table, NB_PLAIN, "%.2f (%.1f)", ns, ns * core_hz / 1e9);
     else
-        nb_table_add(table, NB_PLAIN, "%.2f", 64 / p->flow[NB_LOAD]);
+        nb_table_add(table, NB_PLAIN, "%.2f", ns);
 }
 
 static void add_bytes_row(nb_table *table, const nb_limits *limits, const nb_pace *p)
@@ -44,7 +47,7 @@ static void add_bytes_row(nb_table *table, const nb_limits *limits, const nb_pac
     const enum nb_flow shown[] = {NB_LOAD, NB_STORE, NB_COPY, NB_ADD, NB_STREAM_COPY};
     for (size_t i = 0; i < sizeof shown / sizeof shown[0]; i++)
         add_flow(table, p, shown[i], t->core_hz);
-    add_line_time(table, p);
+    add_line_time(table, p, t->core_hz);
 }
 
 static void print_bytes(const nb_limits *limits)
@@ -83,7 +86,7 @@ void nb_info_print_limits(const nb_limits *limits)
     printf("\nGB/s at the most, those read and those written (bytes a cycle), of all threads:\n");
     print_bytes(limits);
     printf("copy: reads one, writes one; add: reads two, writes one; NT: stores that pass by the\n"
-           "caches. ns/line: a line of 64 bytes enters L1, of all threads.\n"
+           "caches. ns/line (cycles): a line of 64 bytes enters L1, of all threads.\n"
            "\n10^9 elements a second, and what a row waits for between its two readings "
            "(reduction, root,\ndivision):\n");
     print_arithmetic(limits);

@@ -180,6 +180,8 @@ expect 0 ', 2 threads' "$normbench" claim $pair --processes 1 --threads 1,2 --ov
     --out "$work/ct.csv"
 holds 'claim with one thread and with two' is \
     "$(column 14,16 "$work/ct.csv" | sort -u | tr '\n' ' ')" '2,1 2,2 '
+expect 0 'threads:2' "$normbench" ab "$twins/twin_right.so" "$twins/twin_right.so" --margin 1000 \
+    --hidden 64 --rows 2 --processes 1 --threads 2 --oversubscribe
 expect 1 'while it was timed' "$normbench" ab "$twins/twin_right.so" \
     "$twins/twin_thread_crash.so" --hidden 64 --rows 2 --processes 1 --threads 2 --oversubscribe
 expect 2 'exists' "$normbench" claim $pair --out "$work/c.csv"
@@ -237,6 +239,7 @@ expect 0 '15-20 % hold' env HWLOC_COMPONENTS=stop "$normbench" claim --isa scala
 # ---- A restricted set of CPUs
 last=$(taskset -pc $$ | sed 's/.*[ ,-]//')
 expect 0 "measured on     CPU $last" taskset -c "$last" "$normbench" info
+holds 'and one thread is all' grep -q -e '--threads all   1$' "$work/output"
 holds 'one CPU is allowed' grep -q 'CPUs allowed    1$' "$work/output"
 expect 0 'ns/row' taskset -c "$last" "$normbench" run $small --repetitions 1 --out "$work/t.csv"
 expect 3 '1 core may be used' taskset -c "$last" "$normbench" run $small --threads 2 --out "$work/t2.csv"
