@@ -321,6 +321,14 @@ class Report(unittest.TestCase):
         found = re.findall(r'(?:src|href)="(?!data:)[^"]*"|@import|url\(', self.render())
         self.assertEqual(found, [])
 
+    def test_unknown_caches_and_cpu(self):
+        store(self.path, claim_rows([0.1], level="", cpu="") +
+              claim_rows([0.1], level="L1", cpu=""))
+        text = self.render()
+        self.assertIn('value="" checked>caches unknown</label>', text)
+        self.assertIn("unknown CPU", text)
+        self.assertIn("10.0 % in L1 and 10.0 % where the caches are unknown.", self.answer())
+
     def test_several_results_stand_side_by_side(self):
         store_claim(self.path)
         store_claim(self.file("b.csv"), 0.05, commit="c1", run_id="run1")
