@@ -70,7 +70,7 @@ static int isa_of(const nb_limits *limits, const nb_variant *v)
 typedef struct place {
     size_t bytes;   /* of each thread's working set */
     size_t l1, l2;  /* of the caches, for each thread; 0: unknown */
-    size_t beneath; /* of the caches that the working set exceeds, the largest */
+    size_t beneath; /* of all caches that the working set exceeds */
 } place;
 
 static place place_of(const nb_limits *limits, const nb_shape *shape)
@@ -88,8 +88,8 @@ static place place_of(const nb_limits *limits, const nb_shape *shape)
     return p;
 }
 
-/* Down to a half of a power of two's root, so that few sizes are measured: a
- * smaller working set is never slower. */
+/* Down to a power of two, or one and a half of it, so that few sizes are measured: a
+ * smaller working set is not slower. */
 static size_t rounded(size_t bytes)
 {
     size_t power = 1;

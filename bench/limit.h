@@ -54,7 +54,7 @@ const nb_pace *nb_limits_want_level(nb_limits *limits, size_t threads, int level
 
 /* Wants or finds a pace; only threads, isa and bytes of the key count. The loops of
  * an ISA that runs. */
-const nb_pace *nb_limits_add(nb_limits *limits, nb_pace key);
+nb_pace *nb_limits_add(nb_limits *limits, nb_pace key);
 const nb_pace *nb_limits_find(const nb_limits *limits, nb_pace key);
 const nb_loops *nb_limits_loops(int isa);
 

@@ -65,13 +65,14 @@ const nb_pace *nb_limits_find(const nb_limits *limits, nb_pace key)
     return NULL;
 }
 
-const nb_pace *nb_limits_add(nb_limits *limits, nb_pace key)
+nb_pace *nb_limits_add(nb_limits *limits, nb_pace key)
 {
-    if (!nb_limits_find(limits, key)) {
-        limits->paces = nb_reallocate(limits->paces, (limits->count + 1) * sizeof *limits->paces);
-        limits->paces[limits->count++] = key;
-    }
-    return nb_limits_find(limits, key);
+    const nb_pace *there = nb_limits_find(limits, key);
+    if (there)
+        return &limits->paces[there - limits->paces];
+    limits->paces = nb_reallocate(limits->paces, (limits->count + 1) * sizeof *limits->paces);
+    limits->paces[limits->count] = key;
+    return &limits->paces[limits->count++];
 }
 
 const nb_pace *nb_limits_want_level(nb_limits *limits, size_t threads, int level, int isa)
@@ -292,10 +293,8 @@ int nb_limits_measure_for(nb_limits *limits, const nb_variant *variant, const nb
     own.count = 0;
     nb_limits_want(&own, variant, shape);
     int status = NB_OK;
-    for (size_t i = 0; i < own.count && status == NB_OK; i++) {
-        nb_pace *pace = (nb_pace *)nb_limits_add(limits, own.paces[i]);
-        status = measure_one(limits, pace);
-    }
+    for (size_t i = 0; i < own.count && status == NB_OK; i++)
+        status = measure_one(limits, nb_limits_add(limits, own.paces[i]));
     nb_limits_free(&own);
     return status;
 }
