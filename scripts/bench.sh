@@ -17,7 +17,7 @@ Answers on this machine: what does RMSNorm save against LayerNorm? In this order
   3. checks every kernel that this CPU can run (normbench verify)
   4. times both norms (normbench claim --quick): observations go to
      results/MACHINE/DATE-COMMIT.csv, what is known of the machine to the .json beside it
-  5. prints the answer as a table, and with --report makes a page of it, beside the CSV
+  5. prints the answer as a table
 
 Options are passed on to `normbench claim` (see build/bench/normbench claim --help):
 --hidden, --isa, --level and so on narrow it. --full leaves out --quick.
@@ -25,11 +25,14 @@ Options are passed on to `normbench claim` (see build/bench/normbench claim --he
 With --page, which takes no others but --full and --out, it also measures what explains the
 answer (normbench claim --meanings, --axes, --model), into files of their own beside the first,
 and scripts/answer.py makes a page of it all, FILE.md: some minutes more.
-The page needs vl-convert-python from PyPI, which is put into build-python/.
+
+With --report it makes FILE.html of what it measured: charts, filters and tables. They are drawn
+by vl-convert-python from PyPI, which is put into build-python/.
 END
 }
 
 out=''
+page=false
 report=false
 quick=(--quick)
 arguments=()
@@ -54,6 +57,7 @@ if $page && [ ${#arguments[@]} -gt 0 ]; then
     echo "scripts/bench.sh: --page measures what it needs; leave ${arguments[*]} out" >&2
     exit 2
 fi
+
 need_packages "${NEEDS_BUILD[@]}"
 ! $report || need_packages "${NEEDS_REPORT[@]}"
 
@@ -92,17 +96,20 @@ fi
 echo 'Timing LayerNorm against RMSNorm'
 $normbench claim "${quick[@]}" --out "$out" "${arguments[@]}"
 printf '\nObservations: %s\nMachine:      %s\n' "$out" "${out%.csv}.json"
-if $report; then
-    scripts/report.py "$out" -o "${out%.csv}.html"
-    printf 'Report:       %s\n' "${out%.csv}.html"
-fi
-$page || exit 0
-
 base=${out%.csv}
-models=bert-base,gpt2-xl,llama-2-7b,llama-3.1-70b
-for part in "meanings --meanings" "axes --axes" "models --model=$models"; do
-    echo "Measuring: claim ${part#* }"
-    $normbench claim "${quick[@]}" "${part#* }" --out "$base-${part%% *}.csv" >/dev/null
-done
-scripts/answer.py "$out" "$base"-{meanings,axes,models}.csv -o "$base.md"
-printf 'Page:         %s\n' "$base.md"
+files=("$out")
+
+if $page; then
+    models=bert-base,gpt2-xl,llama-2-7b,llama-3.1-70b
+    for part in "meanings --meanings" "axes --axes" "models --model=$models"; do
+        echo "Measuring: claim ${part#* }"
+        files+=("$base-${part%% *}.csv")
+        $normbench claim "${quick[@]}" "${part#* }" --out "${files[-1]}" >/dev/null
+    done
+    scripts/answer.py "${files[@]}" -o "$base.md"
+    printf 'Page:         %s\n' "$base.md"
+fi
+if $report; then
+    scripts/report.py "${files[@]}" -o "$base.html"
+    printf 'Report:       %s\n' "$base.html"
+fi
