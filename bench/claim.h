@@ -88,7 +88,6 @@ int nb_claim_add(claim *c, const claim_request *request);
 
 /* Whether --kernel names both of the pair; without it, the plain one. */
 bool nb_claim_pair_is_chosen(const nb_options *filters, size_t pair);
-bool nb_claim_names_hold(const nb_names *names, const char *name);
 /* The best ISA among the chosen for this kernel of `provider`; NULL: it has none. */
 const nb_variant *nb_claim_best(const claim *c, const nb_provider *provider, const char *op,
                                 const char *dtype);

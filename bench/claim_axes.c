@@ -89,14 +89,6 @@ static void add_point(builder *b, const char *axis, char *value, point p)
 
 /* ---- Axes --------------------------------------------------------------- */
 
-static bool is_wanted(const nb_sizes *asked, size_t value)
-{
-    for (size_t i = 0; i < asked->count; i++)
-        if (asked->items[i] == value)
-            return true;
-    return asked->count == 0;
-}
-
 static void add_hidden(builder *b)
 {
     const nb_sizes *asked = &b->c->options.filters.hidden;
@@ -116,7 +108,7 @@ static void add_levels(builder *b)
         point p = b->base;
         p.level = level;
         p.rows = 0;
-        if (is_wanted(&b->c->options.filters.level, level))
+        if (nb_sizes_allow(&b->c->options.filters.level, level))
             add_point(b, "level", nb_duplicate(nb_level_names[level]), p);
     }
 }
@@ -126,7 +118,7 @@ static void add_modes(builder *b)
     for (size_t mode = 0; mode < NB_MODES; mode++) {
         point p = b->base;
         p.mode = (enum nb_mode)mode;
-        if (is_wanted(&b->c->options.filters.mode, mode))
+        if (nb_sizes_allow(&b->c->options.filters.mode, mode))
             add_point(b, "mode", nb_duplicate(nb_mode_names[mode]), p);
     }
 }
@@ -209,7 +201,7 @@ static void add_algorithms(builder *b, const nb_provider *provider)
         point p = b->base;
         if (v->provider != provider || !same_text(k->op, p.pair->layer) ||
             !same_text(k->dtype, p.dtype) || (base && !same_text(k->isa, p.isa)) ||
-            (asked->count && !nb_claim_names_hold(asked, k->algorithm)))
+            !nb_names_allow(asked, k->algorithm))
             continue;
         p.provider = provider;
         p.isa = k->isa;

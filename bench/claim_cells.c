@@ -10,20 +10,12 @@ const claim_pair nb_claim_pairs[CLAIM_PAIRS] = {
     [CLAIM_FUSED] = {"add_layernorm", "add_rmsnorm", NULL, NULL},
     [CLAIM_TRAINING] = {"layernorm", "rmsnorm", "layernorm_bwd", "rmsnorm_bwd"}};
 
-bool nb_claim_names_hold(const nb_names *names, const char *name)
-{
-    for (size_t i = 0; i < names->count; i++)
-        if (strcmp(names->items[i], name) == 0)
-            return true;
-    return false;
-}
-
 bool nb_claim_pair_is_chosen(const nb_options *filters, size_t pair)
 {
     const claim_pair *p = &nb_claim_pairs[pair];
     const char *const all[] = {p->layer, p->rms, p->layer_bwd, p->rms_bwd};
     for (size_t i = 0; i < sizeof all / sizeof all[0] && filters->kernel.count; i++)
-        if (all[i] && !nb_claim_names_hold(&filters->kernel, all[i]))
+        if (all[i] && !nb_names_allow(&filters->kernel, all[i]))
             return false;
     return filters->kernel.count || pair == CLAIM_PLAIN;
 }
@@ -143,26 +135,20 @@ static int select_variants(claim *c)
     return nb_variants_select(&wide, &c->providers, false, &c->variants);
 }
 
-static void add_size(nb_sizes *sizes, size_t value)
+static int compare_sizes(const void *left, const void *right)
 {
-    size_t at = 0;
-    while (at < sizes->count && sizes->items[at] < value)
-        at++;
-    if (at < sizes->count && sizes->items[at] == value)
-        return;
-    sizes->items = nb_reallocate(sizes->items, (sizes->count + 1) * sizeof *sizes->items);
-    memmove(&sizes->items[at + 1], &sizes->items[at], (sizes->count - at) * sizeof *sizes->items);
-    sizes->items[at] = value;
-    sizes->count++;
+    const size_t a = *(const size_t *)left, b = *(const size_t *)right;
+    return (a > b) - (a < b);
 }
 
 nb_sizes nb_claim_hidden_sizes(bool quick)
 {
     nb_sizes sizes = {0};
     for (size_t hidden = 64; hidden <= 16384; hidden *= quick ? 4 : 2)
-        add_size(&sizes, hidden);
+        nb_sizes_add(&sizes, hidden);
     for (size_t i = 0; i < nb_model_count && !quick; i++)
-        add_size(&sizes, nb_models[i].hidden);
+        nb_sizes_add(&sizes, nb_models[i].hidden);
+    qsort(sizes.items, sizes.count, sizeof *sizes.items, compare_sizes);
     return sizes;
 }
 

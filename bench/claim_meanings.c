@@ -30,8 +30,7 @@ static int add_layers(claim *c, const nb_variant *rms)
         const nb_names *asked = &c->options.filters.algorithm;
         if (v->provider == rms->provider && strcmp(v->kernel->op, "layernorm") == 0 &&
             strcmp(v->kernel->dtype, rms->kernel->dtype) == 0 &&
-            strcmp(v->kernel->isa, rms->kernel->isa) == 0 &&
-            (!asked->count || nb_claim_names_hold(asked, algorithm)))
+            strcmp(v->kernel->isa, rms->kernel->isa) == 0 && nb_names_allow(asked, algorithm))
             status = nb_claim_add(c, &request);
     }
     return status;

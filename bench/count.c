@@ -190,22 +190,6 @@ static int match_baseline(counting *c)
     return status;
 }
 
-static bool among(const nb_names *names, const char *name)
-{
-    for (size_t i = 0; i < names->count; i++)
-        if (strcmp(names->items[i], name) == 0)
-            return true;
-    return names->count == 0;
-}
-
-static bool has_size(const nb_sizes *sizes, uint64_t size)
-{
-    for (size_t i = 0; i < sizes->count; i++)
-        if (sizes->items[i] == size)
-            return true;
-    return false;
-}
-
 /* Whether the filters ask for a stored row. */
 static bool is_wanted(const counting *c, const nb_baseline_row *row)
 {
@@ -213,9 +197,10 @@ static bool is_wanted(const counting *c, const nb_baseline_row *row)
     bool loaded = false;
     for (size_t i = 0; i < c->variants->count; i++)
         loaded |= strcmp(c->variants->items[i].provider->table->name, row->provider) == 0;
-    return loaded && among(&f->kernel, row->kernel) && among(&f->algorithm, row->algorithm) &&
-           among(&f->dtype, row->dtype) && among(&f->isa, row->isa) &&
-           has_size(&c->rows, row->rows) && has_size(&c->hidden, row->hidden);
+    return loaded && nb_names_allow(&f->kernel, row->kernel) &&
+           nb_names_allow(&f->algorithm, row->algorithm) && nb_names_allow(&f->dtype, row->dtype) &&
+           nb_names_allow(&f->isa, row->isa) && nb_sizes_allow(&c->rows, row->rows) &&
+           nb_sizes_allow(&c->hidden, row->hidden);
 }
 
 /* Why the kernel of a stored row cannot run here; NULL if there is none such. */

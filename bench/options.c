@@ -55,22 +55,36 @@ bool nb_parse_size(const char *text, size_t *value)
 
 /* ---- Lists -------------------------------------------------------------- */
 
-static void add_name(nb_names *names, const char *text)
+bool nb_names_allow(const nb_names *names, const char *name)
 {
     for (size_t i = 0; i < names->count; i++)
-        if (strcmp(names->items[i], text) == 0)
-            return;
+        if (strcmp(names->items[i], name) == 0)
+            return true;
+    return names->count == 0;
+}
+
+bool nb_sizes_allow(const nb_sizes *sizes, size_t size)
+{
+    for (size_t i = 0; i < sizes->count; i++)
+        if (sizes->items[i] == size)
+            return true;
+    return sizes->count == 0;
+}
+
+static void add_name(nb_names *names, const char *text)
+{
+    if (names->count && nb_names_allow(names, text))
+        return;
     names->items = nb_reallocate(names->items, (names->count + 1) * sizeof *names->items);
     names->items[names->count++] = nb_duplicate(text);
 }
 
-static void add_size(nb_sizes *sizes, size_t value)
+void nb_sizes_add(nb_sizes *sizes, size_t size)
 {
-    for (size_t i = 0; i < sizes->count; i++)
-        if (sizes->items[i] == value)
-            return;
+    if (sizes->count && nb_sizes_allow(sizes, size))
+        return;
     sizes->items = nb_reallocate(sizes->items, (sizes->count + 1) * sizeof *sizes->items);
-    sizes->items[sizes->count++] = value;
+    sizes->items[sizes->count++] = size;
 }
 
 /* One element of a list; `option` is its name for messages. */
@@ -103,14 +117,14 @@ static void add_number(nb_options *options, int key, const char *item, struct ar
                                          : &options->threads;
     size_t value;
     if (key == KEY_THREADS && strcmp(item, "all") == 0)
-        add_size(list, NB_ALL_THREADS);
+        nb_sizes_add(list, NB_ALL_THREADS);
     else if (!nb_parse_size(item, &value))
         argp_error(state, "--%s: '%s' is no whole number up to %zu%s", name, item, SIZE_MAX,
                    key == KEY_THREADS ? ", nor all" : "");
     else if (value == 0)
         argp_error(state, "--%s: 0 leaves nothing to do; give 1 or more", name);
     else
-        add_size(list, value);
+        nb_sizes_add(list, value);
 }
 
 static void unknown(struct argp_state *state, const char *option, const char *item,
@@ -130,7 +144,7 @@ static void add_choice(nb_options *options, int key, const char *item, struct ar
     const size_t count = level ? NB_LEVELS : NB_MODES;
     for (size_t i = 0; i < count; i++)
         if (strcmp(names[i], item) == 0) {
-            add_size(level ? &options->level : &options->mode, i);
+            nb_sizes_add(level ? &options->level : &options->mode, i);
             return;
         }
     unknown(state, level ? "level" : "mode", item, names, count);
@@ -142,7 +156,7 @@ static void add_model(nb_options *options, int key, const char *item, struct arg
     const nb_model *model = nb_model_find(item);
     if (model) {
         add_name(&options->model, item);
-        add_size(&options->hidden, model->hidden);
+        nb_sizes_add(&options->hidden, model->hidden);
         return;
     }
     argp_error(state, "--model: there is no '%s'; `normbench list --models` shows what there is",

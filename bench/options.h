@@ -63,6 +63,12 @@ enum { NB_SEED = 1 }; /* unless --seed says otherwise */
  * `takes` and `command`. */
 extern const struct argp nb_filters;
 
+/* Whether a list holds this, or is empty: the user said nothing against it. */
+bool nb_names_allow(const nb_names *names, const char *name);
+bool nb_sizes_allow(const nb_sizes *sizes, size_t size);
+/* Appends a size that is not there yet. */
+void nb_sizes_add(nb_sizes *sizes, size_t size);
+
 /* Frees what was parsed. */
 void nb_options_free(nb_options *options);
 

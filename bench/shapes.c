@@ -14,20 +14,11 @@ enum { BEYOND_ANY_CACHE = 256 << 20 }; /* bytes to rotate over where the caches 
 
 /* ---- What the options leave open ---------------------------------------- */
 
-static void add_size(nb_sizes *sizes, size_t value)
-{
-    for (size_t i = 0; i < sizes->count; i++)
-        if (sizes->items[i] == value)
-            return;
-    sizes->items = nb_reallocate(sizes->items, (sizes->count + 1) * sizeof *sizes->items);
-    sizes->items[sizes->count++] = value;
-}
-
 static nb_sizes copy_sizes(const nb_sizes *from)
 {
     nb_sizes to = {0};
     for (size_t i = 0; i < from->count; i++)
-        add_size(&to, from->items[i]);
+        nb_sizes_add(&to, from->items[i]);
     return to;
 }
 
@@ -40,7 +31,7 @@ static nb_sizes hidden_sizes(const nb_options *options)
     const size_t count = sizeof usual_hidden / sizeof usual_hidden[0];
     nb_sizes sizes = copy_sizes(&options->hidden);
     for (size_t i = 0; i < count && options->hidden.count == 0; i++)
-        add_size(&sizes, usual_hidden[i]);
+        nb_sizes_add(&sizes, usual_hidden[i]);
     return sizes;
 }
 
@@ -80,10 +71,10 @@ static int thread_counts(const nb_options *options, const nb_topology *t, nb_siz
         const size_t asked = options->threads.items[i];
         const size_t threads = asked == NB_ALL_THREADS ? nb_topology_threads(t) : asked;
         status = check_threads(options, t, threads);
-        add_size(counts, threads);
+        nb_sizes_add(counts, threads);
     }
     if (counts->count == 0)
-        add_size(counts, 1);
+        nb_sizes_add(counts, 1);
     return status;
 }
 
@@ -150,10 +141,10 @@ static int add_rows(nb_shapes *shapes, const nb_options *options, const nb_topol
     nb_sizes levels = copy_sizes(&options->level), rows = copy_sizes(&options->rows);
     if (levels.count == 0 && rows.count == 0) {
         if (nb_topology_llc_share(t, 1) == 0)
-            add_size(&rows, ROWS_UNKNOWN);
+            nb_sizes_add(&rows, ROWS_UNKNOWN);
         else
             for (size_t level = 0; level < NB_LEVELS; level++)
-                add_size(&levels, level);
+                nb_sizes_add(&levels, level);
     }
     for (size_t i = 0; i < levels.count && status == NB_OK; i++)
         status = append(shapes, t, model, at_level(t, shape, (enum nb_level)levels.items[i]));
@@ -189,7 +180,7 @@ int nb_shapes_add(nb_shapes *shapes, const nb_options *options, const nb_topolog
 {
     nb_sizes hidden = hidden_sizes(options), modes = copy_sizes(&options->mode), threads = {0};
     if (modes.count == 0)
-        add_size(&modes, NB_HOT);
+        nb_sizes_add(&modes, NB_HOT);
     int status = thread_counts(options, t, &threads);
     for (size_t h = 0; h < hidden.count && status == NB_OK; h++) {
         const nb_shape shape = {.spec = {.op = op,

@@ -361,22 +361,6 @@ static enum outcome read_expected(session *s, vector_case *c)
 
 /* ---- A case ------------------------------------------------------------- */
 
-static bool name_passes(const nb_names *names, const char *name)
-{
-    for (size_t i = 0; i < names->count; i++)
-        if (strcmp(names->items[i], name) == 0)
-            return true;
-    return names->count == 0;
-}
-
-static bool size_passes(const nb_sizes *sizes, size_t size)
-{
-    for (size_t i = 0; i < sizes->count; i++)
-        if (sizes->items[i] == size)
-            return true;
-    return sizes->count == 0;
-}
-
 static bool has_variant(const session *s, int op, nk_dtype dtype)
 {
     for (size_t i = 0; i < s->variants->count; i++)
@@ -396,7 +380,8 @@ static enum outcome read_head(session *s, vector_case *c)
     c->expected = cJSON_GetObjectItemCaseSensitive(c->json, "expected");
     if (!cJSON_IsObject(c->inputs) || !cJSON_IsObject(c->expected))
         return bad(c, "inputs and expected must be objects");
-    if (!name_passes(&s->options->kernel, c->op_name) || !name_passes(&s->options->dtype, dtype))
+    if (!nb_names_allow(&s->options->kernel, c->op_name) ||
+        !nb_names_allow(&s->options->dtype, dtype))
         return FILTERED;
     c->op = nk_op_index(c->op_name);
     if (c->op < 0)
@@ -417,7 +402,8 @@ static enum outcome read_shape(session *s, vector_case *c)
         return bad(c, "rows and hidden must be whole numbers, 0 or more");
     if (nb_shape_check(c->rows, c->hidden) != NB_OK)
         return bad(c, "its shape is too large");
-    if (!size_passes(&s->options->rows, c->rows) || !size_passes(&s->options->hidden, c->hidden))
+    if (!nb_sizes_allow(&s->options->rows, c->rows) ||
+        !nb_sizes_allow(&s->options->hidden, c->hidden))
         return FILTERED;
     return READ;
 }

@@ -30,6 +30,10 @@ check() {
     fi
 }
 
+no_peers() {
+    [ -z "$(find "$root" -name 'peer_*')" ]
+}
+
 readme_example() {
     diff <(awk '/^```$/ { on = 0 } on; /^```c$/ { on = 1 }' "$source/README.md") \
         <(sed 1d "$source/examples/rmsnorm.c") # all but the license line
@@ -78,6 +82,7 @@ check 'the soname is libnormkernels.so.0' soname
 check 'the shared library is linked -Bsymbolic' symbolic
 check 'the installed program finds the installed library' \
     env NORMKERNELS_ISA=scalar "$(find "$root" -path '*/bin/normbench')" list
+check 'what is compiled for this very machine is not installed' no_peers
 check 'the example runs with the shared library' example shared
 rm "$libdir"/libnormkernels.so*
 check 'the example runs with the static library alone' example static --static
