@@ -5,7 +5,7 @@ machine files, of kernels that were verified, measured by an unchanged release b
 
 Each FILE.csv and the .json beside it are copied to results/MACHINE/DATE-COMMIT.csv and
 .json, unless they lie under results/ already or --check is given. Whoever sends a result
-runs the same check first.
+runs the same check first. Without files, all that lie there are checked.
 
 Ends with 1 if a result does not hold, with every reason; with 2 for wrong usage, broken
 files, or a place that is taken.
@@ -105,12 +105,18 @@ def is_below(path, folder):
     return os.path.realpath(path).startswith(os.path.realpath(folder) + os.sep)
 
 
+def stored(folder):
+    """The results in it: CSVs with a machine file."""
+    return [path for path in sorted(glob.glob(os.path.join(folder, "*", "*.csv")))
+            if os.path.exists(reader.machine_path(path))]
+
+
 def find_same_run(result, folder):
     """Another file that holds the same run."""
-    for path in sorted(glob.glob(os.path.join(folder, "*", "*.csv"))):
-        if not os.path.samefile(path, result.path) and os.path.exists(reader.machine_path(path)):
-            if reader.read_csv(path).run_id == result.run_id:
-                return path
+    for path in stored(folder):
+        if not os.path.samefile(path, result.path) and \
+                reader.read_csv(path).run_id == result.run_id:
+            return path
     return None
 
 
@@ -140,7 +146,7 @@ def take_in(result, folder, name):
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("files", nargs="+", metavar="FILE.csv")
+    parser.add_argument("files", nargs="*", metavar="FILE.csv")
     parser.add_argument("--check", action="store_true", help="check only, copy nothing")
     parser.add_argument("--name", metavar="WORD", help="goes into the file's name")
     parser.add_argument("--into", metavar="DIR", default=os.path.relpath(RESULTS),
@@ -155,7 +161,10 @@ def main():
     options = parse_arguments()
     status = 0
     try:
-        for path in options.files:
+        paths = options.files or stored(options.into)
+        if not paths:
+            raise reader.InputError(f"{options.into}: there are no results")
+        for path in paths:
             result = reader.read(path)
             found = problems(result)
             for problem in found:
@@ -163,7 +172,8 @@ def main():
             if found:
                 status = 1
                 continue
-            place = path if options.check else take_in(result, options.into, options.name)
+            checked_only = options.check or not options.files
+            place = path if checked_only else take_in(result, options.into, options.name)
             print(f"{os.path.normpath(place)}: {result.cpu or 'CPU unknown'} ({result.machine}), "
                   f"{len(result.rows)} rows, commit {result.commit}: good")
     except (reader.InputError, OSError) as error:

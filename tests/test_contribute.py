@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """scripts/contribute.py: what it takes in, and each thing for which it does not."""
 import contextlib
-import glob
 import io
 import os
 import tempfile
@@ -69,6 +68,18 @@ class Contribute(unittest.TestCase):
         self.expect(0, "good", "--check", self.path)
         self.assertFalse(os.path.exists(self.into))
 
+    def test_without_files_all_that_lie_there_are_checked(self):
+        self.assertEqual(self.contribute(), (2, f"contribute.py: {self.into}: there are no results\n"))
+        self.store()
+        self.expect(0, "good")
+        place = os.path.join(self.into, "aaaaaaaa", "bad.csv")
+        self.store(self.rows(processes=5, run_id="run1"), path=place)
+        with open(os.path.join(self.into, "aaaaaaaa", "counts.csv"), "w", encoding="utf-8") as file:
+            file.write("what,count\r\n")
+        said = self.contribute("--check")
+        self.assertEqual((said[0], said[1].count("good"), "a claim of 5 processes" in said[1]),
+                         (1, 1, True), said)
+
     def test_the_same_run_is_not_taken_twice(self):
         self.store()
         self.expect(0, "good")
@@ -128,12 +139,11 @@ class Contribute(unittest.TestCase):
 
     def test_every_stored_result_holds(self):
         checked = 0
-        for path in glob.glob(os.path.join(SOURCE, "results", "*", "*.csv")):
-            if os.path.exists(reader.machine_path(path)):
-                result = reader.read(path)
-                self.assertEqual(contribute.problems(result), [], path)
-                self.assertEqual(os.path.basename(os.path.dirname(path)), result.machine)
-                checked += 1
+        for path in contribute.stored(os.path.join(SOURCE, "results")):
+            result = reader.read(path)
+            self.assertEqual(contribute.problems(result), [], path)
+            self.assertEqual(os.path.basename(os.path.dirname(path)), result.machine)
+            checked += 1
         self.assertTrue(checked)
 
 

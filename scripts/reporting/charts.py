@@ -68,7 +68,8 @@ def _place(section):
     return {"field": "x", "type": "quantitative", "title": "hidden size (elements, log2)",
             "scale": {"type": "log", "base": 2, "nice": False,
                       "domain": [hidden[0] / 1.3, hidden[-1] * 1.3]},
-            "axis": {"values": hidden, "format": "d", "labelOverlap": "greedy", "grid": False}}
+            "axis": {"values": hidden, "format": "d", "labelOverlap": "greedy",
+                     "labelSeparation": 4, "grid": False}}
 
 
 def _marked(section, value):
