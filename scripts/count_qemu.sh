@@ -9,7 +9,7 @@ usage() {
 usage: scripts/count_qemu.sh NORMBENCH [OPTION...]
 
 NORMBENCH is an AArch64 build, as scripts/test.sh aarch64 leaves it in
-build-test/aarch64/bench/normbench; the options are those of `normbench count`.
+build-aarch64/bench/normbench; the options are those of `normbench count`.
 QEMU names another emulator than "qemu-aarch64-static -cpu neoverse-n1 -L /".
 END
 }

@@ -13,9 +13,10 @@ NEEDS_BUILD=(
     'pc:hwloc|libhwloc-dev' 'pc:sleef|libsleef-dev' 'pc:benchmark|libbenchmark-dev'
     'pc:cmocka|libcmocka-dev' 'pc:libcjson|libcjson-dev'
 )
-# scripts/compare.py, and examples/depth: each is tested where these are.
+# scripts/compare.py, and examples/depth: each is tested where these are. Some tests build
+# the tree once more, which ccache (meson finds it by itself) spares them.
 # shellcheck disable=SC2034
-NEEDS_TEST=('py:numpy|python3-numpy' 'py:scipy|python3-scipy' 'pc:blas|libblas-dev')
+NEEDS_TEST=('cmd:ccache|ccache' 'py:numpy|python3-numpy' 'py:scipy|python3-scipy' 'pc:blas|libblas-dev')
 # scripts/report.py draws with it.
 # shellcheck disable=SC2034
 NEEDS_REPORT=('py:pip|python3-pip' 'pypi:vl_convert|vl-convert-python==1.9.0.post1')

@@ -19,7 +19,7 @@ in each configuration, all of them unless some are named:
   aarch64    an AArch64 cross build, emulated
   format     clang-format finds nothing to change, yamllint nothing to blame
 
-On a CPU other than x86-64 the emulated ones are left out. Builds stay in build-test/.
+On a CPU other than x86-64 the emulated ones are left out. Builds stay in build-*/.
 
   --quick    the same as naming gcc alone
   --werror   warnings are errors
@@ -68,24 +68,27 @@ export ASAN_OPTIONS=detect_leaks=1:abort_on_error=1
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 unset NORMKERNELS_ISA CC CXX CFLAGS CXXFLAGS LDFLAGS
 
-# build NAME [MESON OPTION...]: sets up (again) and compiles build-test/NAME.
+# build NAME [MESON OPTION...]: sets up (again) and compiles build-NAME.
+# ccache, where it is, spares the tests that build the tree once more.
 build() {
-    local dir=build-test/$1 again=()
-    local -x CC=gcc CXX=g++
+    local dir=build-$1 again=() ccache=''
+    ! command -v ccache >/dev/null || ccache='ccache '
+    local -x CC="${ccache}gcc" CXX="${ccache}g++"
     case $1 in
         clang) CC=clang CXX=clang++ ;;
         aarch64) unset CC CXX ;; # the cross file names them
     esac
     shift
     [ ! -f "$dir/meson-private/coredata.dat" ] || again=(--reconfigure)
-    meson setup "${again[@]}" "$dir" -Dwerror=$werror "$@" >"$dir.setup.log" 2>&1 ||
-        { cat "$dir.setup.log" && return 1; }
+    mkdir -p "$dir"
+    meson setup "${again[@]}" "$dir" -Dwerror=$werror "$@" >"$dir/setup.log" 2>&1 ||
+        { cat "$dir/setup.log" && return 1; }
     ninja -C "$dir" --quiet
 }
 
-# run_tests NAME [MESON TEST OPTION...]: runs the tests of build-test/NAME.
+# run_tests NAME [MESON TEST OPTION...]: runs the tests of build-NAME.
 run_tests() {
-    local dir=build-test/$1
+    local dir=build-$1
     shift
     meson test -C "$dir" --no-rebuild --print-errorlogs "$@"
 }
@@ -147,12 +150,11 @@ total_passed=0
 total_failed=0
 total_skipped=0
 summary=''
-mkdir -p build-test
 for configuration in "${chosen[@]}"; do
     printf '\n== %s\n' "$configuration"
     case $configuration in
-        nehalem | max) log=build-test/gcc/meson-logs/$configuration-qemu-x86_64-static.json ;;
-        *) log=build-test/$configuration/meson-logs/testlog.json ;;
+        nehalem | max) log=build-gcc/meson-logs/$configuration-qemu-x86_64-static.json ;;
+        *) log=build-$configuration/meson-logs/testlog.json ;;
     esac
     rm -f "$log"
     started=$SECONDS

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# usage: test_readme.sh SOURCE
+# usage: test_readme.sh SOURCE WERROR
 # Every line of README's sh blocks is run, in order, in a copy of the tree. What
 # would take minutes or change the system is run in the form that `instead` gives;
 # an entry there that README no longer has is a failure. Prints TAP.
@@ -15,6 +15,9 @@ declare -A instead=(
     ['scripts/bench.sh']='scripts/bench.sh --isa scalar --hidden 768 --level L1'
     ['build/bench/normbench claim --model gpt2-xl']='build/bench/normbench claim --model gpt2-xl --quick --rows 1'
     ['build/bench/normbench claim --axes --quick']='build/bench/normbench claim --axes --quick --processes 1 --hidden 64 --isa scalar'
+    # the tests verify every kernel at length, and count more of them
+    ['build/bench/normbench verify']='build/bench/normbench verify --hidden 33'
+    ['build/bench/normbench count --kernel rmsnorm --hidden 768']='build/bench/normbench count --kernel rmsnorm --hidden 64 --rows 1'
     # this test is a part of it
     ['scripts/test.sh']='scripts/test.sh --help'
     # this copy has no revisions; test_ab_script.sh does it
@@ -32,6 +35,7 @@ export PKG_CONFIG_PATH=$root/prefix/lib/pkgconfig LD_LIBRARY_PATH=$root/prefix/l
 mkdir "$root/copy"
 tar -C "$source" --exclude='./build*' --exclude=./.git -cf - . | tar -C "$root/copy" -xf -
 cd "$root/copy"
+meson setup build -Dwerror="$2" >/dev/null # like the build that is tested, for ccache
 
 number=0
 failures=0
