@@ -185,6 +185,10 @@ NK_INLINE vec vec_round(vec v, nk_dtype dtype)
 {
     if (dtype == NK_F32)
         return v;
+#ifdef __AVX512BF16__
+    if (dtype == NK_BF16)
+        return bf16_split(bf16_join(v));
+#endif
     if (dtype == NK_BF16)
         return bf16_round(v);
     return f16_widen(f16_narrow(v));
