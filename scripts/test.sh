@@ -93,8 +93,8 @@ run_tests() {
     meson test -C "$dir" --no-rebuild --print-errorlogs "$@"
 }
 
-# Tests that run other programs (suite `host`) would leave the emulated CPU. What x86-64
-# code computes was tested at length without emulation: there tiny shapes will do.
+# Tests that run other programs (suite `host`) would leave the emulated CPU. How rows
+# and columns are walked was tested at length without emulation: tiny shapes will do.
 emulated=(--no-suite host --timeout-multiplier 20)
 
 configuration_gcc() { build gcc && run_tests gcc; }
@@ -118,7 +118,7 @@ configuration_max() {
 }
 configuration_aarch64() {
     build aarch64 --cross-file scripts/aarch64.cross &&
-        NORMBENCH_TEST_SCALE=small NORMBENCH_TEST_ISAS='scalar neon' run_tests aarch64 \
+        NORMBENCH_TEST_SCALE=tiny NORMBENCH_TEST_ISAS='scalar neon' run_tests aarch64 \
             "${emulated[@]}"
 }
 configuration_format() {
