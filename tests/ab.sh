@@ -4,45 +4,10 @@
 # a factor of two against a margin of 40 %.
 #   ab.sh NORMBENCH TWINS   (TWINS: the folder of the provider_twin builds)
 set -u
-export LC_ALL=C
+. "$(dirname "$0")/checks.sh"
 normbench=$1
 twins=$2
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
-unset NORMKERNELS_ISA NORMBENCH_PATIENCE
-failures=0
-checks=0
-
-fail() {
-    echo "FAIL: $*" >&2
-    sed 's/^/    /' "$work/output" >&2
-    failures=$((failures + 1))
-}
-
-# expect STATUS TEXT COMMAND...: how the command ends, and a text that it prints.
-expect() {
-    wanted=$1 text=$2
-    shift 2
-    checks=$((checks + 1))
-    "$@" >"$work/output" 2>&1 </dev/null
-    status=$?
-    [ "$status" -eq "$wanted" ] || { fail "$*: status $status, not $wanted"; return; }
-    grep -qF -e "$text" "$work/output" || fail "$*: does not say '$text'"
-}
-
-# holds WHAT TEST...
-holds() {
-    what=$1
-    shift
-    checks=$((checks + 1))
-    "$@" || fail "not so: $what"
-}
-
-is() { [ "$1" = "$2" ]; }
-says() { grep -qE -e "$1" "$work/output"; }
-says_not() { ! says "$1"; }
-column() { tail -n +2 "$2" | tr -d '"\r' | cut -d, -f"$1"; }
-complete() { grep -q "\"complete\":[[:space:]]*$2" "$1"; }
+unset NORMBENCH_PATIENCE
 
 base=$twins/twin_right.so
 small='--hidden 64 --rows 4 --margin 40'
@@ -155,5 +120,4 @@ holds 'finished rows stay' [ "$(wc -l <"$work/i.csv")" -ge 11 ]
 holds 'the machine file says incomplete' complete "$work/i.json" false
 holds 'and so does the answer' complete "$work/ij.json" false
 
-echo "$checks checks, $failures failures"
-[ "$failures" -eq 0 ]
+conclude

@@ -4,46 +4,13 @@
 #   claim.sh NORMBENCH BUILD SOURCE   (BUILD: with bench/peers and tests/deny_ptrace, where there
 #   are any)
 set -u
-export LC_ALL=C
+. "$(dirname "$0")/checks.sh"
 normbench=$1
 build=$2
 source=$3
 peers=$build/bench/peers
 deny=$build/tests/deny_ptrace
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
-unset NORMKERNELS_ISA
-failures=0
-checks=0
 
-fail() {
-    echo "FAIL: $*" >&2
-    sed 's/^/    /' "$work/output" >&2
-    failures=$((failures + 1))
-}
-
-# expect STATUS TEXT COMMAND...: how the command ends, and a text that it prints.
-expect() {
-    wanted=$1 text=$2
-    shift 2
-    checks=$((checks + 1))
-    "$@" >"$work/output" 2>&1 </dev/null
-    status=$?
-    [ "$status" -eq "$wanted" ] || { fail "$*: status $status, not $wanted"; return; }
-    grep -qF -e "$text" "$work/output" || fail "$*: does not say '$text'"
-}
-
-# holds WHAT TEST...
-holds() {
-    what=$1
-    shift
-    checks=$((checks + 1))
-    "$@" || fail "not so: $what"
-}
-
-is() { [ "$1" = "$2" ]; }
-column() { tail -n +2 "$2" | tr -d '"\r' | cut -d, -f"$1"; }
-narrow() { ! grep -q '.\{101\}' "$work/output"; }
 # The cells of a CSV: each begins with LayerNorm, in slot 0.
 cells() {
     column 8-11,13-18,27 "$1" |
@@ -175,12 +142,10 @@ medians = [statistics.median(t["1"] / t["0"] for (p, _), t in times.items() if p
 print(f"{100 * (1 - statistics.median(medians)):.1f}")')
 holds "the saving printed, $printed, is that of the CSV" is "$printed" "$computed"
 
-
 # ---- Intervals: one kernel under two names
 if command -v cc >/dev/null; then
     expect 0 '| 64 | L1 | 1 |' "$source/scripts/prove_intervals.py" 1 --build "$build" --hidden 64 \
         --levels L1 --out "$work/intervals"
 fi
 
-echo "$checks checks, $failures failures"
-[ "$failures" -eq 0 ]
+conclude

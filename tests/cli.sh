@@ -3,31 +3,10 @@
 # The program from outside: what it prints, and how it ends.
 #   cli.sh NORMBENCH TWINS   (TWINS: the folder of the provider_twin builds)
 set -u
+. "$(dirname "$0")/checks.sh"
 normbench=$1
+program=$1
 twins=$2
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
-unset NORMKERNELS_ISA
-failures=0
-checks=0
-
-fail() {
-    echo "FAIL: $*" >&2
-    sed 's/^/    /' "$work/output" >&2
-    failures=$((failures + 1))
-}
-
-# expect STATUS TEXT ARGUMENT...: how `normbench ARGUMENT...` ends, and a text
-# that it prints.
-expect() {
-    wanted=$1 text=$2
-    shift 2
-    checks=$((checks + 1))
-    "$normbench" "$@" >"$work/output" 2>&1 </dev/null
-    status=$?
-    [ "$status" -eq "$wanted" ] || { fail "normbench $*: status $status, not $wanted"; return; }
-    grep -qF -e "$text" "$work/output" || fail "normbench $*: does not say '$text'"
-}
 
 # expect_no TEXT: what the last command must not have printed.
 expect_no() {
@@ -267,5 +246,4 @@ bad negative 'rows and hidden must be whole numbers'
 case_3_4 "$cases/bad" "$expected" && sed 's/"x"/"gamma"/' "$cases/rms/case.json" >"$cases/bad/case.json"
 bad required 'rmsnorm needs the input x'
 
-echo "$checks checks, $failures failed"
-[ "$failures" -eq 0 ]
+conclude

@@ -4,48 +4,10 @@
 # go wrong; ptrace that is not permitted.
 #   count.sh NORMBENCH TESTS   (TESTS: the folder of the providers built for tests)
 set -u
-export LC_ALL=C
+. "$(dirname "$0")/checks.sh"
 normbench=$1
 tests=$2
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
-unset NORMKERNELS_ISA
-failures=0
-checks=0
 
-fail() {
-    echo "FAIL: $*" >&2
-    sed 's/^/    /' "$work/output" >&2
-    failures=$((failures + 1))
-}
-
-# expect STATUS TEXT COMMAND...: how the command ends, and a text that it prints.
-expect() {
-    wanted=$1 text=$2
-    shift 2
-    checks=$((checks + 1))
-    "$@" >"$work/output" 2>&1 </dev/null
-    status=$?
-    [ "$status" -eq "$wanted" ] || { fail "$*: status $status, not $wanted"; return; }
-    grep -qF -e "$text" "$work/output" || fail "$*: does not say '$text'"
-}
-
-# holds WHAT TEST...
-holds() {
-    what=$1
-    shift
-    checks=$((checks + 1))
-    "$@" || fail "not so: $what"
-}
-
-is() { [ "$1" = "$2" ]; }
-narrow() { ! grep -q '.\{101\}' "$work/output"; }
-# value COLUMN ROW FILE: a number of a CSV, the first row behind the header is 1.
-value() {
-    tr -d '"\r' <"$3" | awk -F, -v name="$1" -v row="$2" '
-        NR == 1 { for (i = 1; i <= NF; i++) if ($i == name) column = i }
-        NR == row + 1 { print $column }'
-}
 count() { "$normbench" count "$@" >"$work/output" 2>&1 </dev/null; }
 
 # ---- A kernel whose work is known
@@ -154,5 +116,4 @@ wait $running
 holds 'interrupted is 130' is $? 130
 holds 'finished rows stay' [ "$(wc -l <"$work/i.csv")" -ge 2 ]
 
-echo "$checks checks, $failures failures"
-[ "$failures" -eq 0 ]
+conclude

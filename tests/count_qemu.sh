@@ -4,29 +4,12 @@
 # every time, and on x86-64 the same as single-stepping gives.
 #   count_qemu.sh SCRIPT NORMBENCH TESTS aarch64|x86_64
 set -u
-export LC_ALL=C
+. "$(dirname "$0")/checks.sh"
 script=$1
 normbench=$2
 tests=$3
 cpu=$4
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
-unset NORMKERNELS_ISA
-failures=0
-checks=0
 
-holds() {
-    what=$1
-    shift
-    checks=$((checks + 1))
-    "$@" || { echo "FAIL: not so: $what" >&2; failures=$((failures + 1)); }
-}
-is() { [ "$1" = "$2" ]; }
-value() {
-    tr -d '"\r' <"$3" | awk -F, -v name="$1" -v row="$2" '
-        NR == 1 { for (i = 1; i <= NF; i++) if ($i == name) column = i }
-        NR == row + 1 { print $column }'
-}
 # growth FILE: what two rows more add.
 growth() {
     for column in instructions flops loads load_bytes stores store_bytes; do
@@ -60,5 +43,4 @@ fi
 "$normbench" count --execution-log "$work/nowhere" $some >"$work/output" 2>&1
 holds 'a log that is not there is an error' [ $? -ge 2 ]
 
-echo "$checks checks, $failures failures"
-[ "$failures" -eq 0 ]
+conclude

@@ -3,44 +3,10 @@
 # run --unfused, and the table that scripts/fusion.py makes of it.
 #   fusion.sh NORMBENCH PROVIDERS SOURCE   (PROVIDERS: the folder of the provider_fused builds)
 set -u
-export LC_ALL=C
+. "$(dirname "$0")/checks.sh"
 normbench=$1
 providers=$2
 script=$3/scripts/fusion.py
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
-unset NORMKERNELS_ISA
-failures=0
-checks=0
-
-fail() {
-    echo "FAIL: $*" >&2
-    sed 's/^/    /' "$work/output" >&2
-    failures=$((failures + 1))
-}
-
-# expect STATUS TEXT COMMAND...: how the command ends, and a text that it prints.
-expect() {
-    wanted=$1 text=$2
-    shift 2
-    checks=$((checks + 1))
-    "$@" >"$work/output" 2>&1 </dev/null
-    status=$?
-    [ "$status" -eq "$wanted" ] || { fail "$*: status $status, not $wanted"; return; }
-    grep -qF -e "$text" "$work/output" || fail "$*: does not say '$text'"
-}
-
-# holds WHAT TEST...
-holds() {
-    what=$1
-    shift
-    checks=$((checks + 1))
-    "$@" || fail "not so: $what"
-}
-
-is() { [ "$1" = "$2" ]; }
-narrow() { ! grep -q '.\{101\}' "$work/output"; }
-column() { tail -n +2 "$2" | tr -d '"\r' | cut -d, -f"$1"; }
 
 # ---- The rows
 small="--isa scalar --hidden 768 --rows 2 --repetitions 2 --unfused"
@@ -128,5 +94,4 @@ rm "$work/known.json"
 expect 2 'known.json' "$script" "$work/known.csv"
 expect 2 'nowhere' "$script" "$work/a.csv" -o "$work/nowhere/fusion.md"
 
-echo "$checks checks, $failures failures"
-[ "$failures" -eq 0 ]
+conclude

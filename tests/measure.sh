@@ -3,46 +3,12 @@
 # run, claim and info from outside: files, statuses, interruption, odd machines.
 #   measure.sh NORMBENCH TWINS   (TWINS: the folder of the provider_twin builds)
 set -u
-export LC_ALL=C
+. "$(dirname "$0")/checks.sh"
 normbench=$1
 twins=$2
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
-unset NORMKERNELS_ISA
-failures=0
-checks=0
 columns='schema,run_id,started_utc,machine,cpu,commit,compiler,provider,kernel,algorithm,dtype,param_dtype,isa,rows,hidden,threads,level,mode,working_set_bytes,process,repetition,iterations,time_ns,bytes,flops,pair,slot,error_ulp,status'
 
-fail() {
-    echo "FAIL: $*" >&2
-    sed 's/^/    /' "$work/output" >&2
-    failures=$((failures + 1))
-}
-
-# expect STATUS TEXT COMMAND...: how the command ends, and a text that it prints.
-expect() {
-    wanted=$1 text=$2
-    shift 2
-    checks=$((checks + 1))
-    "$@" >"$work/output" 2>&1 </dev/null
-    status=$?
-    [ "$status" -eq "$wanted" ] || { fail "$*: status $status, not $wanted"; return; }
-    grep -qF -e "$text" "$work/output" || fail "$*: does not say '$text'"
-}
-
-# holds WHAT TEST...
-holds() {
-    what=$1
-    shift
-    checks=$((checks + 1))
-    "$@" || fail "not so: $what"
-}
-
-is() { [ "$1" = "$2" ]; }
 rows_of() { tail -n +2 "$1" | wc -l | tr -d ' '; }
-complete() { grep -q "\"complete\":[[:space:]]*$2" "$1"; }
-column() { tail -n +2 "$2" | tr -d '"\r' | cut -d, -f"$1"; }
-narrow() { ! grep -q '.\{101\}' "$work/output"; }
 
 # ---- run: every op has a copy beside it, gradients included
 all=$("$normbench" list --isa scalar --dtype f32 | awk 'NR > 1 && $2 == "default" {print $1}' | sort -u)
@@ -250,5 +216,4 @@ expect 0 '3 threads' taskset -c "$last" "$normbench" run $threads --rows 3 --thr
     --out "$work/t4.csv"
 holds 'the binding is recorded' grep -q "\"bound_cpu\":[[:space:]]*$last," "$work/t.json"
 
-echo "$checks checks, $failures failures"
-[ "$failures" -eq 0 ]
+conclude
