@@ -83,7 +83,13 @@ for isa in avx2 avx512 neon; do
     expect 3 "$isa cannot run here" verify --isa $isa
 done
 unset NORMKERNELS_ISA
-NORMKERNELS_WITHOUT=avx512_bf16 expect 0 'rmsnorm' list
+# The CPU's conversion to bf16 gives the bits that code gives, subnormals included.
+bits="--dtype bf16 --kernel rmsnorm,add_rmsnorm,rmsnorm_add --hidden 70 --rows 3"
+expect 0 ' 0 broken' verify $bits --dump "$work/with"
+NORMKERNELS_WITHOUT=avx512_bf16 expect 0 ' 0 broken' verify $bits --dump "$work/without"
+diff -r "$work/with" "$work/without" >"$work/output" || fail 'avx512_bf16 has other bits'
+expect 0 ' 0 broken' verify $bits --seed 2 --dump "$work/other"
+! diff -r "$work/with" "$work/other" >"$work/output" || fail 'the dumps do not depend on the rows'
 NORMKERNELS_WITHOUT=avx512f expect 2 'there is avx512_bf16' list
 
 # ---- verify against the oracle
