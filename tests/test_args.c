@@ -2,6 +2,7 @@
 /* Bad arguments come back as a status whose text names them, before anything
  * is written. */
 #include "harness.h"
+#include "layout.h"
 
 #include <limits.h>
 #include <math.h>

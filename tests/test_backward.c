@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the gradients must be, whatever the oracle says. */
 #include "harness.h"
+#include "result.h"
 
 #include <math.h>
 #include <stdlib.h>

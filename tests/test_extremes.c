@@ -2,6 +2,7 @@
 /* What is large or exact: DyT's tanh in ulp over floats of every magnitude, a
  * million columns, rows more than 2^31 elements apart. */
 #include "harness.h"
+#include "result.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -2,6 +2,7 @@
 /* Kernels on rows that break naive ones, and on the numbers of faults that
  * others shipped. */
 #include "harness.h"
+#include "result.h"
 
 #include <math.h>
 #include <stdlib.h>

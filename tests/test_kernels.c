@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every kernel on ordinary rows: all shapes, options and places of operands. */
 #include "harness.h"
+#include "result.h"
 
 #include <math.h>
 #include <stdlib.h>
