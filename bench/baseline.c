@@ -173,33 +173,17 @@ static int read_rows(reader *r, nb_baseline *baseline)
     return status;
 }
 
-static int read_file(const char *path, char **text)
-{
-    FILE *file = fopen(path, "re");
-    size_t count = 0, room = 1 << 16, got;
-    if (!file)
-        return nb_fail(NB_USAGE, "cannot read %s: %s", path, strerror(errno));
-    *text = nb_allocate(room);
-    while ((got = fread(*text + count, 1, room - count - 1, file)) > 0) {
-        count += got;
-        if (count + 1 == room)
-            *text = nb_reallocate(*text, room *= 2);
-    }
-    const bool failed = ferror(file);
-    (*text)[count] = '\0';
-    const bool binary = strlen(*text) != count;
-    fclose(file);
-    if (failed)
-        return nb_fail(NB_USAGE, "cannot read %s: %s", path, strerror(errno));
-    return binary ? nb_fail(NB_USAGE, "%s: holds a NUL: it is no text", path) : NB_OK;
-}
-
 int nb_baseline_read(const char *path, nb_baseline *baseline)
 {
     *baseline = (nb_baseline){.path = path};
-    int status = read_file(path, &baseline->text);
+    size_t length;
+    baseline->text = nb_read_text(path, &length);
+    if (!baseline->text)
+        return nb_fail(NB_USAGE, "cannot read %s: %s", path, strerror(errno));
+    if (strlen(baseline->text) != length)
+        return nb_fail(NB_USAGE, "%s: holds a NUL: it is no text", path);
     reader r = {.path = path, .next = baseline->text};
-    return status == NB_OK ? read_rows(&r, baseline) : status;
+    return read_rows(&r, baseline);
 }
 
 void nb_baseline_free(nb_baseline *baseline)

@@ -86,29 +86,11 @@ char **nb_options_arguments(const nb_options *options, size_t *count)
     return arguments;
 }
 
-static char *read_file(const char *path)
-{
-    FILE *f = fopen(path, "re");
-    if (!f)
-        return NULL;
-    size_t size = 0;
-    char *text = NULL;
-    for (;;) {
-        text = nb_reallocate(text, size + 65536);
-        const size_t n = fread(text + size, 1, 65535, f);
-        size += n;
-        if (n == 0)
-            break;
-    }
-    text[size] = '\0';
-    fclose(f);
-    return text;
-}
-
 int nb_record_arguments(const char *json_path, const char *command, char ***arguments,
                         size_t *count)
 {
-    char *text = read_file(json_path);
+    size_t length;
+    char *text = nb_read_text(json_path, &length);
     if (!text)
         return nb_fail(NB_USAGE, "cannot read %s: %s", json_path, strerror(errno));
     cJSON *root = cJSON_Parse(text);

@@ -79,6 +79,31 @@ char *nb_join(char *list, const char *separator, const char *item)
     return longer;
 }
 
+/* ---- Inputs ------------------------------------------------------------- */
+
+char *nb_read_text(const char *path, size_t *length)
+{
+    FILE *file = fopen(path, "re");
+    char *text = NULL;
+    size_t room = 1 << 12;
+    if (!file)
+        return NULL;
+    *length = 0;
+    do {
+        room *= 2;
+        text = nb_reallocate(text, room);
+        *length += fread(text + *length, 1, room - 1 - *length, file);
+    } while (*length == room - 1);
+    const int error = ferror(file) ? errno : 0;
+    fclose(file);
+    text[*length] = '\0';
+    if (error == 0)
+        return text;
+    free(text);
+    errno = error;
+    return NULL;
+}
+
 /* ---- Outputs ------------------------------------------------------------ */
 
 FILE *nb_output_open(const char *path, bool force)

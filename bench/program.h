@@ -46,6 +46,9 @@ __attribute__((format(printf, 1, 2))) char *nb_format(const char *format, ...);
 /* `list`, which is freed and may be NULL, with one item more; to be freed. */
 char *nb_join(char *list, const char *separator, const char *item);
 
+/* The whole file with a NUL behind it, to be freed; NULL and errno. */
+char *nb_read_text(const char *path, size_t *length);
+
 /* Opens an output before the work begins, so that an unwritable path is found
  * out early. An existing file is refused without `force`; a device (/dev/null)
  * is not. NULL after a message: the status is NB_USAGE then. */

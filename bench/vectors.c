@@ -95,37 +95,12 @@ static enum outcome skipped(session *s, char *reason)
 
 /* ---- case.json ---------------------------------------------------------- */
 
-/* The whole file, with a NUL behind it; NULL and errno. */
-static char *read_text(const char *path, size_t *length)
-{
-    FILE *file = fopen(path, "rbe");
-    char *text = NULL;
-    size_t got = 0, room = 0;
-    if (!file)
-        return NULL;
-    do {
-        room = room ? 2 * room : 4096;
-        text = nb_reallocate(text, room);
-        got += fread(text + got, 1, room - 1 - got, file);
-    } while (got == room - 1);
-    const int error = ferror(file) ? EIO : 0;
-    fclose(file);
-    text[got] = '\0';
-    *length = got;
-    if (error) {
-        free(text);
-        errno = error;
-        return NULL;
-    }
-    return text;
-}
-
 static enum outcome parse_json(vector_case *c)
 {
     char *path = nb_format("%s/case.json", c->path);
     size_t length = 0;
     const char *end = NULL;
-    char *text = read_text(path, &length);
+    char *text = nb_read_text(path, &length);
     free(path);
     if (!text)
         return bad(c, strerror(errno));

@@ -77,6 +77,7 @@ holds 'a replay has the same rows in the same order' cmp "$work/first" "$work/se
 expect 2 'leave the others out' "$normbench" run --replay "$work/a.json" --isa scalar --out "$work/s.csv"
 expect 2 'no machine file' "$normbench" run --replay "$work/a.csv" --out "$work/s.csv"
 expect 2 'cannot read' "$normbench" run --replay "$work/nowhere.json" --out "$work/s.csv"
+expect 2 'Is a directory' "$normbench" run --replay "$work" --out "$work/s.csv"
 
 # ---- run: a provider that is wrong, one that crashes
 expect 0 'ns/row' "$normbench" run --provider "$twins/twin_right.so" --hidden 64 --rows 2 \
