@@ -3,16 +3,10 @@
  * the same operands: the gate that a change passes before it lands. */
 #include "ab.h"
 #include "interrupt.h"
-#include "machine.h"
 #include "program.h"
-#include "progress.h"
 
-#include <fcntl.h>
-#include <limits.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 static const char doc[] =
@@ -23,20 +17,10 @@ static const char doc[] =
     "otherwise it compares the default algorithms in f32 on the best ISA that both have, at "
     "hidden 768 and 4096, with a working set in L1 and in L2; copy only if it is named.";
 
-enum { PROCESSES = 6, PAIRS = 5 };
-static const double usual_margin = 0.015, budget_ns = 0.25e9;
+enum { PROCESSES = 6 };
+static const double usual_margin = 0.015;
 
 /* ---- Options ------------------------------------------------------------ */
-
-typedef struct ab_options {
-    nb_options filters;
-    const char *paths[AB_SIDES];
-    size_t path_count;
-    const char *csv, *json;
-    bool force, markdown, allow_missing;
-    size_t processes;
-    double margin, op_margin[NK_OPS]; /* op_margin 0: the common one */
-} ab_options;
 
 enum {
     KEY_MARGIN = 0x200,
@@ -145,20 +129,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
     }
 }
 
-/* ---- Both sides --------------------------------------------------------- */
-
-typedef struct ab {
-    ab_options options;
-    nb_topology topology;
-    nb_provider loaded[AB_SIDES];
-    nb_providers providers; /* both, or one where the other's file is the same */
-    nb_variants variants[AB_SIDES];
-    nb_shapes *shapes; /* [shape_lists] */
-    size_t shape_lists;
-    ab_result result;
-    nb_record record;
-    FILE *json;
-} ab;
+/* ---- Both files --------------------------------------------------------- */
 
 /* Whether two files hold the same bytes, whatever their names. */
 static bool same_bytes(const char *a, const char *b)
@@ -191,267 +162,6 @@ static int load_sides(ab *a)
     }
     a->providers = (nb_providers){.items = a->loaded, .count = AB_SIDES};
     return worst;
-}
-
-/* The filters with what is usual where the user said nothing. The lists that
- * are put in are static: the result is not to be freed. */
-static nb_options usual_filters(const ab *a)
-{
-    static char *default_algorithm[] = {"default"}, *f32[] = {"f32"};
-    static size_t hidden[] = {768, 4096}, levels[] = {NB_L1, NB_L2};
-    nb_options filters = a->options.filters;
-    if (filters.algorithm.count == 0)
-        filters.algorithm = (nb_names){default_algorithm, 1};
-    if (filters.dtype.count == 0)
-        filters.dtype = (nb_names){f32, 1};
-    if (filters.hidden.count == 0)
-        filters.hidden = (nb_sizes){hidden, sizeof hidden / sizeof hidden[0]};
-    const bool caches_known = nb_topology_llc_share(&a->topology, 1) > 0;
-    if (filters.level.count == 0 && filters.rows.count == 0 && caches_known)
-        filters.level = (nb_sizes){levels, sizeof levels / sizeof levels[0]};
-    return filters;
-}
-
-/* What each side has of what was chosen, whether it runs here or not. */
-static int select_variants(ab *a, const nb_options *filters)
-{
-    nb_variants both;
-    int status = nb_variants_select(filters, &a->providers, false, &both);
-    nb_variants_free(&both);
-    if (status == NB_OK)
-        status = nb_variants_select(filters, &a->providers, true, &both);
-    if (status != NB_OK)
-        return status;
-    for (size_t side = 0; side < AB_SIDES; side++)
-        a->variants[side].items = nb_allocate(both.count * sizeof *both.items);
-    for (size_t i = 0; i < both.count; i++) {
-        const nb_variant *v = &both.items[i];
-        nb_variants *own = &a->variants[v->provider == &a->loaded[AB_HEAD]];
-        if (v->op != NK_OP_copy || filters->kernel.count)
-            own->items[own->count++] = *v;
-    }
-    nb_variants_free(&both);
-    return NB_OK;
-}
-
-static const nb_variant *counterpart(const ab *a, size_t other, const nb_variant *v)
-{
-    const nk_kernel *k = v->kernel;
-    return nb_variant_find(&a->variants[other], k->op, k->algorithm, k->dtype, k->isa, NULL);
-}
-
-static bool runs(const nb_variant *v)
-{
-    return v && !v->kernel->unavailable;
-}
-
-static void note_lone(ab *a, int side)
-{
-    ab_result *r = &a->result;
-    for (size_t i = 0; i < a->variants[side].count; i++) {
-        const nb_variant *v = &a->variants[side].items[i];
-        const nb_variant *other = counterpart(a, !side, v);
-        if (!runs(v) || runs(other))
-            continue;
-        r->lone = nb_reallocate(r->lone, (r->lone_count + 1) * sizeof *r->lone);
-        r->lone[r->lone_count++] = (ab_lone){v, side, other ? other->kernel->unavailable : NULL};
-    }
-}
-
-/* ---- Cells -------------------------------------------------------------- */
-
-/* Without --isa the best that both have: isa.def has the best of a family
- * last, and so have the variants. */
-static bool is_best(const ab *a, size_t index)
-{
-    const nb_variants *base = &a->variants[AB_BASE];
-    const nk_kernel *k = base->items[index].kernel;
-    for (size_t i = index + 1; i < base->count; i++) {
-        const nk_kernel *later = base->items[i].kernel;
-        if (strcmp(k->op, later->op) == 0 && strcmp(k->algorithm, later->algorithm) == 0 &&
-            strcmp(k->dtype, later->dtype) == 0 && runs(&base->items[i]) &&
-            runs(counterpart(a, AB_HEAD, &base->items[i])))
-            return false;
-    }
-    return true;
-}
-
-static int add_cells(ab *a, const nb_options *filters, const nb_variant *base,
-                     const nb_variant *head)
-{
-    ab_result *r = &a->result;
-    const size_t room = 2 * a->options.processes;
-    const double own = a->options.op_margin[base->op];
-    a->shapes = nb_reallocate(a->shapes, (a->shape_lists + 1) * sizeof *a->shapes);
-    nb_shapes *shapes = &a->shapes[a->shape_lists++];
-    *shapes = (nb_shapes){0};
-    const int status = nb_shapes_add(shapes, filters, &a->topology, base->op, 0, base->dtype);
-    if (status != NB_OK)
-        return status;
-    r->cells = nb_reallocate(r->cells, (r->count + shapes->count) * sizeof *r->cells);
-    for (size_t i = 0; i < shapes->count; i++)
-        r->cells[r->count++] = (ab_cell){
-            .variants = {base, head},
-            .shape = &shapes->items[i],
-            .margin = own > 0 ? own : a->options.margin,
-            .ratios = nb_allocate(room * sizeof(double)),
-            .time_ns = {nb_allocate(room * sizeof(double)), nb_allocate(room * sizeof(double))}};
-    return NB_OK;
-}
-
-static int make_cells(ab *a)
-{
-    const nb_options filters = usual_filters(a);
-    int status = select_variants(a, &filters);
-    if (status != NB_OK)
-        return status;
-    const nb_variants *base = &a->variants[AB_BASE];
-    for (size_t i = 0; i < base->count && status == NB_OK; i++) {
-        const nb_variant *head = counterpart(a, AB_HEAD, &base->items[i]);
-        if (!runs(&base->items[i]) || !runs(head) || (filters.isa.count == 0 && !is_best(a, i)))
-            continue;
-        status = add_cells(a, &filters, &base->items[i], head);
-    }
-    note_lone(a, AB_BASE);
-    note_lone(a, AB_HEAD);
-    size_t measurable = 0;
-    for (size_t i = 0; i < a->result.count; i++)
-        measurable += !a->result.cells[i].shape->skipped;
-    if (status == NB_OK && a->result.count == 0)
-        return nb_fail(NB_USAGE, "%s and %s have nothing in common of what was chosen",
-                       a->options.paths[AB_BASE], a->options.paths[AB_HEAD]);
-    if (status == NB_OK && measurable == 0)
-        return nb_fail(NB_USAGE, "no shape that was chosen can be had: %s",
-                       a->result.cells[0].shape->skipped);
-    return status;
-}
-
-/* ---- Measuring ---------------------------------------------------------- */
-
-/* Whatever the place in the palindrome does, each side has it as often. */
-static size_t side_at(size_t slot, size_t process)
-{
-    return slot ^ (process & 1);
-}
-
-static void write_row(ab *a, const ab_cell *cell, size_t process, size_t slot, size_t pair,
-                      const nb_job_result *r, int *status)
-{
-    nb_csv_row row = nb_shape_row(cell->variants[side_at(slot, process)], cell->shape);
-    row.process = process;
-    row.repetition = pair;
-    row.error_ulp = r->error_u[slot];
-    if (r->status == NB_OK)
-        nb_job_observe(r, slot, pair, &row);
-    else
-        row.status = r->error;
-    if (*status == NB_OK)
-        *status = nb_csv_write(&a->record.csv, &row);
-}
-
-/* A wrong result, a crash or a hang ends this cell, not the others. */
-static int note_broken(ab *a, ab_cell *cell, size_t process, const nb_job_result *r)
-{
-    int status = NB_OK;
-    const size_t slot = r->failed_side < 0 ? 0 : (size_t)r->failed_side;
-    const char *who =
-        r->failed_side < 0 ? "either" : cell->variants[side_at(slot, process)]->provider->label;
-    cell->broken = nb_format("%s: %s", who, r->error);
-    nb_fail(NB_FAILED, "%s", cell->broken);
-    write_row(a, cell, process, slot, 0, r, &status);
-    return status;
-}
-
-static void note_times(ab_cell *cell, size_t process, const nb_job_result *r)
-{
-    const size_t base = side_at(AB_BASE, process), head = side_at(AB_HEAD, process);
-    for (size_t slot = 0; slot < AB_SIDES; slot++) {
-        const size_t side = side_at(slot, process);
-        double values[NB_PAIRS];
-        for (size_t pair = 0; pair < r->paired.pairs; pair++)
-            values[pair] = r->paired.time_ns[pair][slot];
-        cell->time_ns[side][cell->done] = nb_median(values, r->paired.pairs);
-        cell->error_u[side] = fmax(cell->error_u[side], r->error_u[slot]);
-        cell->store_used[side] = r->store_used[slot];
-    }
-    cell->ratios[cell->done++] = nb_paired_ratio(&r->paired, head, base);
-}
-
-static int measure_cell(ab *a, ab_cell *cell, size_t process)
-{
-    static nb_job_result r;
-    nb_job job;
-    nb_job_init(&job, cell->shape, &a->topology);
-    job.pairs = PAIRS;
-    job.budget_ns = budget_ns;
-    int status = NB_OK;
-    for (size_t slot = 0; slot < AB_SIDES; slot++)
-        nb_job_add(&job, cell->variants[side_at(slot, process)]);
-    nb_job_run_apart(&job, &r);
-    if (r.status == NB_FAILED)
-        return note_broken(a, cell, process, &r);
-    if (r.status != NB_OK)
-        return r.status == NB_INTERRUPTED ? r.status : nb_fail(r.status, "%s", r.error);
-    for (size_t pair = 0; pair < r.paired.pairs; pair++)
-        for (size_t slot = 0; slot < AB_SIDES; slot++)
-            write_row(a, cell, process, slot, pair, &r, &status);
-    note_times(cell, process, &r);
-    return status;
-}
-
-/* One round: every chosen cell in so many processes, in a shuffled order. */
-static int measure_round(ab *a, ab_cell **cells, size_t count, size_t round)
-{
-    const size_t processes = a->options.processes;
-    nb_progress progress;
-    nb_progress_start(&progress, count * processes);
-    int status = NB_OK;
-    for (size_t p = round * processes; p < (round + 1) * processes && status == NB_OK; p++) {
-        size_t *order = nb_shuffled(count, a->options.filters.seed + p);
-        for (size_t i = 0; i < count && status == NB_OK; i++) {
-            ab_cell *cell = cells[order[i]];
-            char name[NB_NAME_BYTES];
-            nb_progress_step(&progress, nb_shape_name(cell->variants[AB_HEAD], cell->shape, name));
-            if (!cell->broken)
-                status = measure_cell(a, cell, p);
-            if (nb_interrupted)
-                status = NB_INTERRUPTED;
-        }
-        free(order);
-    }
-    nb_progress_clear(&progress);
-    return status;
-}
-
-/* Whether a cell must be measured once more. What seems slower must be so again,
- * by itself; what cannot be told is told from both rounds together. */
-static bool is_in_doubt(ab_cell *cell)
-{
-    const enum ab_verdict verdict = nb_ab_verdict(cell);
-    if (verdict == AB_SLOWER)
-        cell->first = cell->done;
-    return verdict == AB_SLOWER || verdict == AB_UNSURE;
-}
-
-static int measure_all(ab *a)
-{
-    const ab_result *r = &a->result;
-    ab_cell **cells = nb_allocate(r->count * sizeof *cells);
-    size_t count = 0, doubtful = 0;
-    for (size_t i = 0; i < r->count; i++)
-        if (!r->cells[i].shape->skipped)
-            cells[count++] = &r->cells[i];
-    int status = measure_round(a, cells, count, 0);
-    for (size_t i = 0; i < count && status == NB_OK; i++)
-        if (is_in_doubt(cells[i]))
-            cells[doubtful++] = cells[i];
-    if (status == NB_OK && doubtful)
-        status = measure_round(a, cells, doubtful, 1);
-    free(cells);
-    if (status == NB_INTERRUPTED)
-        nb_fail(status, "interrupted%s%s", a->options.csv ? "; what is finished stays in " : "",
-                a->options.csv ? a->options.csv : "");
-    return status;
 }
 
 /* ---- The command -------------------------------------------------------- */
@@ -516,7 +226,7 @@ static int prepare(ab *a)
     a->result.same_bytes = same_bytes(o->paths[AB_BASE], o->paths[AB_HEAD]);
     for (size_t i = 0; i < AB_SIDES; i++)
         a->result.paths[i] = o->paths[i];
-    status = make_cells(a);
+    status = nb_ab_cells(a);
     if (status == NB_OK && o->csv)
         nb_topology_measure_clocks(&a->topology);
     return status == NB_OK ? open_outputs(a) : status;
@@ -525,7 +235,7 @@ static int prepare(ab *a)
 static int measure_and_answer(ab *a)
 {
     nb_catch_interrupts();
-    int status = measure_all(a);
+    int status = nb_ab_measure(a);
     const bool complete = status == NB_OK;
     if (complete)
         status = judge(a);

@@ -1,13 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `ab` measures of a kernel that two providers have, and the answer that
+/* What `ab` measures of the kernels that two providers have, and the answer that
  * it makes of it. */
 #ifndef NB_AB_H
 #define NB_AB_H
 
+#include "machine.h"
 #include "shapes.h"
 #include "worker.h"
 
 enum { AB_BASE, AB_HEAD, AB_SIDES };
+
+typedef struct ab_options {
+    nb_options filters;
+    const char *paths[AB_SIDES];
+    size_t path_count;
+    const char *csv, *json;
+    bool force, markdown, allow_missing;
+    size_t processes;
+    double margin, op_margin[NK_OPS]; /* op_margin 0: the common one */
+} ab_options;
 
 enum ab_verdict {
     AB_UNCHANGED,
@@ -47,6 +58,31 @@ typedef struct ab_result {
     bool same_bytes; /* both files hold the same */
     size_t processes;
 } ab_result;
+
+typedef struct ab {
+    ab_options options;
+    nb_topology topology;
+    nb_provider loaded[AB_SIDES];
+    nb_providers providers; /* the same two */
+    nb_variants variants[AB_SIDES];
+    nb_shapes *shapes; /* [shape_lists] */
+    size_t shape_lists;
+    ab_result result;
+    nb_record record;
+    FILE *json;
+} ab;
+
+/* ---- Cells and their times ------------------------------------------------ */
+
+/* The cells that the options ask for, and the kernels that only one side has. NB_OK,
+ * or a status after a message. */
+int nb_ab_cells(ab *a);
+
+/* Measures all cells, and those in doubt once more. A cell that fails is marked;
+ * NB_OK, or the status after a message that ended it. */
+int nb_ab_measure(ab *a);
+
+/* ---- The answer ----------------------------------------------------------- */
 
 /* Of the last round, head's time over base's. */
 nb_estimate nb_ab_ratio(const ab_cell *cell);
