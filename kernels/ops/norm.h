@@ -96,6 +96,56 @@ NK_INLINE void read_inner_row(row *w, float *rstd, const nk_args *a, form f)
 
 /* ---- Code for each form, and the walk over rows ---------------------------- */
 
+typedef void settle_function(statistics *s, enum verdict verdict, row *w, const nk_args *a);
+
+/* What is settled the hard way is so in copies: the row and its statistics can then be in
+ * registers. */
+NK_INLINE void settle_row(statistics *s, row *w, const nk_args *a, size_t r,
+                          settle_function *settle_hard)
+{
+    float *rstd = OP_SOURCE == SOURCE_NORM_ADD ? a->rstd2 : a->rstd;
+    const enum verdict verdict = settle(s, a);
+    if (__builtin_expect(verdict != SETTLED, 0)) {
+        statistics hard = *s;
+        row copy = *w;
+        settle_hard(&hard, verdict, &copy, a);
+        *s = hard;
+        *w = copy;
+    }
+    if (a->mean)
+        a->mean[r] = (float)s->mean;
+    if (rstd)
+        rstd[r] = (float)s->rstd;
+}
+
+/* Of h = x + norm(residual) the next row would be read twice ahead; stores past the
+ * caches want one row's after the other's. */
+NK_INLINE bool goes_ahead(bool stream)
+{
+    return OP_SOURCE != SOURCE_NORM_ADD && !stream;
+}
+
+/* While a row waits for its root and division the next is read. All in one function: a
+ * call for each row would cost short ones a tenth. */
+NK_INLINE void norm_ahead(const nk_args *a, form f, settle_function *settle_hard)
+{
+    const size_t bytes = nk_dtypes[f.dtype].bytes;
+    row w = {0}, next_w = {0};
+    statistics s = {0}, next = {0};
+    for (size_t r = 0; r <= a->rows; r++) {
+        if (r > 0)
+            settle_row(&s, &w, a, r - 1, settle_hard);
+        if (r < a->rows) {
+            next_w = row_at(a, r, bytes);
+            read_row(&next, &next_w, a, f);
+        }
+        if (r > 0 && !s.done)
+            apply(&w, &s, 0, a->hidden, a, f);
+        w = next_w;
+        s = next;
+    }
+}
+
 #define NK_FORM(name, dtype, params, stream)                                                       \
     static void read_##name(statistics *s, const row *w, const nk_args *a)                         \
     {                                                                                              \
@@ -105,7 +155,8 @@ NK_INLINE void read_inner_row(row *w, float *rstd, const nk_args *a, form f)
     {                                                                                              \
         read_inner_row(w, rstd, a, (form){dtype, params, stream});                                 \
     }                                                                                              \
-    static void settle_##name(statistics *s, enum verdict verdict, row *w, const nk_args *a)       \
+    static __attribute__((noinline)) void settle_##name(statistics *s, enum verdict verdict,       \
+                                                        row *w, const nk_args *a)                  \
     {                                                                                              \
         settle_hard_row(s, verdict, w, a, (form){dtype, params, stream});                          \
     }                                                                                              \
@@ -113,70 +164,67 @@ NK_INLINE void read_inner_row(row *w, float *rstd, const nk_args *a, form f)
                              const nk_args *a)                                                     \
     {                                                                                              \
         apply(w, s, from, to, a, (form){dtype, params, stream});                                   \
+    }                                                                                              \
+    static void ahead_##name(const nk_args *a)                                                     \
+    {                                                                                              \
+        if (goes_ahead(stream))                                                                    \
+            norm_ahead(a, (form){dtype, params, stream}, settle_##name);                           \
     }
 #include "form.def"
 
 typedef struct code {
     void (*read)(statistics *s, const row *w, const nk_args *a);
     void (*read_inner)(row *w, float *rstd, const nk_args *a);
-    void (*settle_hard_row)(statistics *s, enum verdict verdict, row *w, const nk_args *a);
+    settle_function *settle_hard;
     void (*apply)(const row *w, const statistics *s, size_t from, size_t to, const nk_args *a);
+    void (*ahead)(const nk_args *a);
 } code;
 
 static const code codes[NK_DTYPES][2][2] = {
 /* by dtype, params in f32, stream */
 #define NK_FORM(name, dtype, params, stream)                                                       \
     [dtype][params == NK_F32][stream] = {read_##name, read_inner_##name, settle_##name,            \
-                                         apply_##name},
+                                         apply_##name, ahead_##name},
 #include "form.def"
 };
 
-static void read_block(const nk_args *a, row *w, statistics *s, size_t first, size_t count,
-                       const code *c)
-{
-    float *outer_rstd = OP_SOURCE == SOURCE_NORM_ADD ? a->rstd2 : a->rstd;
-    for (size_t r = 0; OP_SOURCE == SOURCE_NORM_ADD && r < count; r++)
-        c->read_inner(&w[r], a->rstd ? &a->rstd[first + r] : NULL, a);
-    for (size_t r = 0; r < count; r++)
-        c->read(&s[r], &w[r], a);
-    /* the roots and divisions of all rows together, so that they overlap */
-    for (size_t r = 0; r < count; r++) {
-        const enum verdict verdict = settle(&s[r], a);
-        if (__builtin_expect(verdict != SETTLED, 0))
-            c->settle_hard_row(&s[r], verdict, &w[r], a);
-    }
-    for (size_t r = 0; a->mean && r < count; r++)
-        a->mean[first + r] = (float)s[r].mean;
-    for (size_t r = 0; outer_rstd && r < count; r++)
-        outer_rstd[first + r] = (float)s[r].rstd;
-}
-
+/* Rows in blocks: the roots and divisions of all together, so that they overlap. */
 static void norm_block(const nk_args *a, size_t first, size_t count, plan p, size_t bytes,
-                       const code *cached, const code *streamed)
+                       const code *cached, const code *c)
 {
     statistics s[PLAN_ROWS];
     row w[PLAN_ROWS];
     for (size_t r = 0; r < count; r++)
         w[r] = row_at(a, first + r, bytes);
-    read_block(a, w, s, first, count, streamed);
+    for (size_t r = 0; OP_SOURCE == SOURCE_NORM_ADD && r < count; r++)
+        c->read_inner(&w[r], a->rstd ? &a->rstd[first + r] : NULL, a);
+    for (size_t r = 0; r < count; r++)
+        c->read(&s[r], &w[r], a);
+    for (size_t r = 0; r < count; r++)
+        settle_row(&s[r], &w[r], a, first + r, c->settle_hard);
     for (size_t from = 0; from < a->hidden; from += p.tile) {
         const size_t to = a->hidden - from < p.tile ? a->hidden : from + p.tile;
         for (size_t r = 0; r < count; r++)
             if (!s[r].done)
-                (w[r].kept && OP_SOURCE != SOURCE_X ? cached : streamed)
-                    ->apply(&w[r], &s[r], from, to, a);
+                (w[r].kept && OP_SOURCE != SOURCE_X ? cached : c)->apply(&w[r], &s[r], from, to, a);
     }
 }
 
 static void run(const nk_args *a, nk_dtype dtype)
 {
-    const code *c = codes[dtype][dtype == NK_F32 || a->flags & NK_PARAMS_F32];
-    const plan p = plan_rows(a, dtype, (size_t)(1 + !!a->residual + !!a->h + !!a->y));
+    const code *cached = codes[dtype][dtype == NK_F32 || a->flags & NK_PARAMS_F32];
+    const bool stream = a->store == NK_STORE_STREAM;
+    const code *c = &cached[stream];
+    const plan p =
+        plan_rows(a, dtype, (size_t)(1 + !!a->residual + !!a->h + !!a->y), goes_ahead(stream));
+    if (p.ahead) {
+        c->ahead(a);
+        return;
+    }
     for (size_t first = 0; first < a->rows; first += p.rows) {
         const size_t count = a->rows - first < p.rows ? a->rows - first : p.rows;
-        norm_block(a, first, count, p, nk_dtypes[dtype].bytes, &c[0],
-                   &c[a->store == NK_STORE_STREAM]);
+        norm_block(a, first, count, p, nk_dtypes[dtype].bytes, cached, c);
     }
-    if (a->store == NK_STORE_STREAM)
+    if (stream)
         vec_fence();
 }

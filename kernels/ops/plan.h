@@ -10,31 +10,45 @@ enum { PLAN_ROWS = 16 };
 enum { LEAST_L1 = 32 << 10, LEAST_L2 = 256 << 10 }; /* where the size is unknown */
 
 typedef struct plan {
-    size_t rows; /* whose statistics are taken before any is applied */
+    bool ahead;  /* row by row, the next one's statistics before this one is applied */
+    size_t rows; /* else: whose statistics are taken before any is applied */
     size_t tile; /* columns applied to all of them before the next */
 } plan;
 
-/* Rows that fit L1 go by as many as fit .9 of it, and by two at the least: the
- * wait for one row's root and division is then the other's work. Else blocks of rows
- * share gamma and beta in tiles of two pages (a tile less breaks the hardware's
- * prefetching); with gamma alone, and x found in L1 again, that is no gain. */
-static inline plan plan_rows(const nk_args *a, nk_dtype dtype, size_t streams)
+/* By what the caches hold:
+ *   L1 a row and the next x   ahead: the wait for a row's root and division is the next
+ *                             one's reading. Of f32 only while L2 holds all rows: beyond
+ *                             it two readings at once are in each other's way. 16 bits are
+ *                             bound by operations, and gain wherever L1 just holds it;
+ *   L1 a row                  two rows, or as many as fit where none can go ahead;
+ *   less                      row by row if no beta has to be read again for each; else
+ *                             blocks share gamma and beta in tiles of two pages (less
+ *                             breaks the hardware's prefetching).
+ * Past the caches memory is read and written by turns: rows of less than a page one by
+ * one, longer ones in blocks that read somewhat more than L1 holds. */
+static inline plan plan_rows(const nk_args *a, nk_dtype dtype, size_t streams, bool may_go_ahead)
 {
+    enum { PAGE = 4096, TILE = 2 * PAGE };
     const nk_machine_info *machine = nk_machine();
     const size_t l1 = machine->l1_bytes ? machine->l1_bytes : LEAST_L1;
     const size_t l2 = machine->l2_bytes ? machine->l2_bytes : LEAST_L2;
-    const size_t bytes = dtype == NK_F32 ? 4 : 2, room = l1 - l1 / 10;
-    const size_t row_bytes = streams * a->hidden * bytes;
-    const size_t param_bytes = (size_t)(!!a->gamma + !!a->beta) * a->hidden * bytes;
-    if (row_bytes + param_bytes <= l1) {
-        const size_t fit = room > param_bytes ? (room - param_bytes) / row_bytes : 1;
-        return (plan){fit < 2 ? 2 : fit < PLAN_ROWS ? fit : PLAN_ROWS, a->hidden};
+    const size_t bytes = dtype == NK_F32 ? 4 : 2, x_bytes = a->hidden * bytes;
+    const size_t row_bytes = streams * x_bytes, room = l1 - l1 / 12;
+    const size_t params = (size_t)(!!a->gamma + !!a->beta) * x_bytes;
+    const size_t with_next = row_bytes + x_bytes + params;
+    size_t rows = 1, tile = a->hidden;
+    if (may_go_ahead &&
+        (dtype == NK_F32 ? with_next <= room && a->rows <= l2 / row_bytes : with_next <= l1))
+        return (plan){.ahead = true};
+    if (a->store == NK_STORE_STREAM)
+        rows = x_bytes < PAGE ? 1 : (l1 + l1 / 3) / (x_bytes * (a->residual ? 2 : 1));
+    else if (row_bytes + params <= room)
+        rows = may_go_ahead ? 2 : (room - params) / row_bytes;
+    else if (a->rows >= 8 && a->beta) {
+        rows = l2 / 2 / row_bytes;
+        tile = TILE / bytes;
     }
-    const bool few_streams = streams == 2 && !a->beta && a->store != NK_STORE_STREAM;
-    const size_t block = l2 / 2 / row_bytes;
-    if (a->rows < 8 || block < 2 || few_streams)
-        return (plan){1, a->hidden};
-    return (plan){block < PLAN_ROWS ? block : PLAN_ROWS, 8192 / bytes};
+    return (plan){.rows = rows < 1 ? 1 : rows < PLAN_ROWS ? rows : PLAN_ROWS, .tile = tile};
 }
 
 #endif
