@@ -115,12 +115,25 @@ static void record_cells(claim *c)
         for (size_t side = 0; side < cell->count; side++) {
             char name[NB_NAME_BYTES];
             nb_shape_name(cell->variants[side], cell->shape, name);
-            if (cell->done || cell->shape->skipped)
-                nb_record_cell(&c->record, name, nb_shape_level(cell->shape),
-                               cell->done ? cell->results[0].store_used[side] : 0,
-                               cell->shape->skipped);
+            if (cell->done || cell->shape->skipped) {
+                cJSON *json = nb_record_cell(&c->record, name, nb_shape_level(cell->shape),
+                                             cell->done ? cell->results[0].store_used[side] : 0,
+                                             cell->shape->skipped);
+                nb_limit_add_json(json, cell->limits[side]);
+            }
         }
     }
+}
+
+static void record_limits(const claim *c)
+{
+    const nb_pace *memory = nb_limits_find(&c->limits, c->memory);
+    if (!c->record.root)
+        return;
+    cJSON_AddItemToObject(c->record.root, "limits", nb_limits_json(&c->limits));
+    if (memory)
+        cJSON_AddNumberToObject(c->record.root, "memory_load_bytes_per_s",
+                                memory->flow[NB_LOAD] * 1e9);
 }
 
 /* What --meanings counts, in FILE-counts.csv beside FILE.csv. */
@@ -162,6 +175,7 @@ static int prepare(claim *c)
     if (status != NB_OK)
         return status;
     nb_topology_load(&c->topology);
+    nb_limits_init(&c->limits, &c->topology, &c->copies);
     status = nb_claim_cells(c);
     if (status == NB_OK && c->options.out)
         nb_topology_measure_clocks(&c->topology);
@@ -187,15 +201,14 @@ static int measure_and_answer(claim *c)
 {
     nb_catch_interrupts();
     int status = nb_claim_measure(c);
-    if (status == NB_OK && c->options.filters.model.count && !c->options.axes)
-        status = nb_claim_measure_memory(c);
-    if (c->record.root && c->limits.count)
-        cJSON_AddItemToObject(c->record.root, "limits", nb_limits_json(&c->limits));
-    for (size_t i = 0; i < c->count && status == NB_OK; i++)
+    const bool complete = status == NB_OK;
+    if (complete)
+        status = nb_claim_check_limits(c);
+    for (size_t i = 0; i < c->count && complete; i++)
         if (c->cells[i].failed)
             status = NB_FAILED;
     record_cells(c);
-    const bool complete = status == NB_OK || status == NB_FAILED;
+    record_limits(c);
     const int closed = nb_record_close(&c->record, complete);
     const int answered = complete ? print_answer(c) : NB_OK;
     const int counted = nb_counts_csv_close(&c->counts);

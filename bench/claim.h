@@ -39,6 +39,7 @@ typedef struct claim_cell {
     nb_job_result *results; /* [processes], those with status NB_OK first */
     size_t done;
     bool failed;
+    nb_limit limits[NB_PARTICIPANTS];
     bool training;         /* a call of LayerNorm is that and its gradient, and so with RMSNorm */
     const nb_model *model; /* whose answer it is a part of; NULL: none's */
 } claim_cell;
@@ -65,7 +66,8 @@ typedef struct claim {
     nb_record record;
     nb_counts_csv counts; /* of --meanings, beside the record */
     char *counts_path;
-    nb_limits limits; /* of --model: how fast all threads load from memory */
+    nb_limits limits;
+    nb_pace memory; /* of --model: of all threads together; its threads are 0 if unknown */
 } claim;
 
 /* ---- Cells: NB_OK, or a status after a message ---------------------------- */
@@ -99,13 +101,12 @@ nb_sizes nb_claim_hidden_sizes(bool quick);
 
 /* ---- Measuring ------------------------------------------------------------ */
 
-/* Measures all cells, process by process, in an order shuffled anew for each. A
- * cell that fails is marked; NB_OK, or the status after a message that ended it. */
+/* Measures all cells, process by process, in an order shuffled anew for each, and the
+ * limits before and after. A cell that fails is marked; NB_OK, or the status after a
+ * message that ended it. */
 int nb_claim_measure(claim *c);
-/* How fast all threads load from memory, for the answers about models. NB_OK, also
- * where the caches are unknown and so what lies beyond them; or a status after a
- * message. */
-int nb_claim_measure_memory(claim *c);
+/* Whether nothing was faster than its limit: NB_OK, or NB_FAILED after a message. */
+int nb_claim_check_limits(const claim *c);
 
 /* ---- Answers -------------------------------------------------------------- */
 
@@ -116,6 +117,9 @@ nb_estimate nb_claim_saving(const claim_cell *cell);
 
 /* Of one call: the median of all observations. */
 double nb_claim_call_ns(const claim_cell *cell, size_t side);
+/* How much of its limit a side reaches, in a training step with its gradient; NAN if
+ * unknown. */
+double nb_claim_share(const claim_cell *cell, size_t side);
 /* "below", "within", "above" 15-20 %, or "cannot tell", of a saving between these. */
 const char *nb_claim_word(double low, double high);
 
@@ -124,7 +128,9 @@ const char *nb_claim_word(double low, double high);
 void nb_claim_add_saving(nb_table *table, const claim_cell *cell);
 void nb_claim_add_verdict(nb_table *table, const claim_cell *cell);
 void nb_claim_add_word(nb_table *table, const char *word);
-/* Two columns: LayerNorm's and RMSNorm's times over the copy's. */
+/* A column: LayerNorm's and RMSNorm's times over the copy's, or the shares of their limits
+ * that they reach. */
+void nb_claim_add_copies(nb_table *table, const claim_cell *cell);
 void nb_claim_add_shares(nb_table *table, const claim_cell *cell);
 void nb_claim_print_legend(const claim *c);
 

@@ -4,12 +4,13 @@
 #include "program.h"
 #include "table.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 static const double low_claim = 0.15, high_claim = 0.20;
-/* Shares of the copy's speed that may differ before LayerNorm is suspected, and
- * the factor that another LayerNorm may be faster by. */
+/* Shares of the limits, or of the copy's speed, that may differ before LayerNorm is
+ * suspected, and the factor that another LayerNorm may be faster by. */
 static const double share_margin = 0.15, rival_margin = 0.015;
 
 static double pair_ns(const claim_cell *cell, const nb_paired_result *p, size_t pair, size_t side)
@@ -36,16 +37,48 @@ nb_estimate nb_claim_ratio(const claim_cell *cell, size_t a, size_t b)
     return estimate;
 }
 
-double nb_claim_call_ns(const claim_cell *cell, size_t side)
+typedef double time_function(const claim_cell *cell, const nb_paired_result *p, size_t pair,
+                             size_t side);
+
+/* Of one kernel alone, also in a training step. */
+static double kernel_ns(const claim_cell *cell, const nb_paired_result *p, size_t pair, size_t side)
+{
+    (void)cell;
+    return p->time_ns[pair][side];
+}
+
+static double median_ns(const claim_cell *cell, size_t side, time_function *time_of)
 {
     double *values = nb_allocate(cell->done * NB_PAIRS * sizeof *values);
     size_t count = 0;
     for (size_t i = 0; i < cell->done; i++)
         for (size_t pair = 0; pair < cell->results[i].paired.pairs; pair++)
-            values[count++] = cell->results[i].paired.time_ns[pair][side];
+            values[count++] = time_of(cell, &cell->results[i].paired, pair, side);
     const double median = nb_median(values, count);
     free(values);
     return median;
+}
+
+double nb_claim_call_ns(const claim_cell *cell, size_t side)
+{
+    return median_ns(cell, side, kernel_ns);
+}
+
+double nb_claim_share(const claim_cell *cell, size_t side)
+{
+    const double gradient = cell->training ? cell->limits[LAYER_BWD + side].ns : 0;
+    return (cell->limits[side].ns + gradient) / median_ns(cell, side, pair_ns);
+}
+
+/* How much further LayerNorm is from its limit than RMSNorm from its own. Where they are
+ * unknown the speed of the copy stands for both: LayerNorm also lacks of it what it has to
+ * compute, and this errs towards "cannot tell". */
+static double behind(const claim_cell *cell)
+{
+    const double points = nb_claim_share(cell, RMS) - nb_claim_share(cell, LAYER);
+    return isfinite(points)
+               ? points
+               : nb_claim_ratio(cell, COPY, RMS).median - nb_claim_ratio(cell, COPY, LAYER).median;
 }
 
 nb_estimate nb_claim_saving(const claim_cell *cell)
@@ -68,24 +101,32 @@ static const char *verdict(const claim_cell *cell)
     if (saving.high < low_claim)
         return "below";
     /* A slow LayerNorm makes a saving that is none; one below the claim it can
-     * only have made larger. Of a copy's speed LayerNorm also lacks what it has to
-     * compute: the shares err towards "cannot tell". */
+     * only have made larger. */
     for (size_t rival = RIVALS; rival < cell->count && !cell->training; rival++)
         if (nb_claim_ratio(cell, rival, LAYER).high < 1 - rival_margin)
             return "cannot tell: rival";
-    if (nb_claim_ratio(cell, COPY, RMS).median - nb_claim_ratio(cell, COPY, LAYER).median >
-        share_margin)
+    if (behind(cell) > share_margin)
         return "cannot tell: shares";
     return nb_claim_word(saving.low, saving.high);
 }
 
+void nb_claim_add_copies(nb_table *table, const claim_cell *cell)
+{
+    if (cell->done)
+        nb_table_add(table, NB_PLAIN, "%.2f, %.2f", nb_claim_ratio(cell, LAYER, COPY).median,
+                     nb_claim_ratio(cell, RMS, COPY).median);
+    else
+        nb_table_add(table, NB_DIM, "-");
+}
+
 void nb_claim_add_shares(nb_table *table, const claim_cell *cell)
 {
-    for (size_t side = LAYER; side <= RMS; side++)
-        if (cell->done)
-            nb_table_add(table, NB_PLAIN, "%.2f", nb_claim_ratio(cell, side, COPY).median);
-        else
-            nb_table_add(table, NB_DIM, "-");
+    const double layer = cell->done ? nb_claim_share(cell, LAYER) : NAN;
+    const double rms = cell->done ? nb_claim_share(cell, RMS) : NAN;
+    if (isfinite(layer + rms))
+        nb_table_add(table, NB_PLAIN, "%.2f, %.2f", layer, rms);
+    else
+        nb_table_add(table, NB_DIM, "-");
 }
 
 void nb_claim_add_saving(nb_table *table, const claim_cell *cell)
@@ -128,6 +169,7 @@ static void add_row(nb_table *table, const claim_cell *cell)
         nb_table_add(table, NB_PLAIN, "%zu", spec->rows);
     else
         nb_table_add(table, NB_DIM, "-");
+    nb_claim_add_copies(table, cell);
     nb_claim_add_shares(table, cell);
     nb_claim_add_saving(table, cell);
     if (cell->done && cell->count > RIVALS && !cell->training)
@@ -178,9 +220,11 @@ void nb_claim_print_legend(const claim *c)
         any[i] = (double)i;
     printf("\nsaves: 1 - RMSNorm's time / LayerNorm's, the median of %zu processes; the interval "
            "holds it\n"
-           "  with %.1f %%. LN/copy, RMS/copy: their times over that of a copy of the same rows.\n"
-           "cannot tell: shares   as a share of the copy's speed LayerNorm is more than %.0f "
-           "points behind:\n"
+           "  with %.1f %%. /copy: LayerNorm's and RMSNorm's times over that of a copy of the same "
+           "rows; of\n"
+           "  limit: their shares of the least time that the machine allows.\n"
+           "cannot tell: shares   LayerNorm is further from its limit than RMSNorm by more than "
+           "%.0f points:\n"
            "                      what is saved may be a slow LayerNorm\n"
            "cannot tell: rival    another algorithm of LayerNorm is faster than the one compared\n",
            processes, 100 * nb_estimate_median(any, processes).coverage, 100 * share_margin);
@@ -196,9 +240,9 @@ void nb_claim_print_sweep(claim *c)
                                 ? head->variants[RIVALS]->kernel->algorithm
                                 : "others";
         char *against = nb_format(">%s", rival);
-        const char *const titles[] = {">hidden",  "<level",         "<isa",   ">rows",
-                                      ">LN/copy", ">RMS/copy",      ">saves", ">interval, %",
-                                      against,    "<15-20 % hold?", NULL};
+        const char *const titles[] = {">hidden",       "<level",         "<isa",   ">rows",
+                                      ">LN, RMS/copy", ">of limit",      ">saves", ">interval, %",
+                                      against,         "<15-20 % hold?", NULL};
         printf("%s%s (%s) against %s (%s), %s, %s, %zu thread%s%s\n", first ? "\n" : "",
                head->variants[RMS]->kernel->op, head->variants[RMS]->kernel->algorithm,
                head->variants[LAYER]->kernel->op, head->variants[LAYER]->kernel->algorithm,

@@ -271,8 +271,8 @@ static void print_heading(const claim_cell *base)
 
 void nb_claim_print_axes(const claim *c)
 {
-    static const char *const titles[] = {"<",      "<level",       ">LN/copy",       ">RMS/copy",
-                                         ">saves", ">interval, %", "<15-20 % hold?", NULL};
+    static const char *const titles[] = {
+        "<", "<level", ">LN, RMS of limit", ">saves", ">interval, %", "<15-20 % hold?", NULL};
     print_heading(&c->cells[c->lines[0].cell]);
     nb_table table;
     nb_table_init(&table, titles);

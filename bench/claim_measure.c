@@ -92,7 +92,51 @@ static int measure_cell(claim *c, claim_cell *cell, size_t process)
     return status;
 }
 
-int nb_claim_measure(claim *c)
+/* ---- Limits --------------------------------------------------------------- */
+
+static void want_limits(claim *c)
+{
+    if (c->options.filters.model.count && !c->options.axes) {
+        const size_t threads = nb_topology_threads(&c->topology);
+        const nb_pace *memory = nb_limits_want_level(&c->limits, threads, NB_MEMORY, -1);
+        if (memory)
+            c->memory = *memory;
+    }
+    for (size_t i = 0; i < c->count; i++)
+        for (size_t side = 0; side < c->cells[i].count && !c->cells[i].shape->skipped; side++)
+            nb_limits_want(&c->limits, c->cells[i].variants[side], c->cells[i].shape);
+}
+
+static int find_limits(claim *c)
+{
+    int status = NB_OK;
+    for (size_t i = 0; i < c->count; i++) {
+        claim_cell *cell = &c->cells[i];
+        for (size_t side = 0; side < cell->count && cell->done && status == NB_OK; side++)
+            status = nb_limits_find_for(&c->limits, cell->variants[side], cell->shape,
+                                        nb_claim_call_ns(cell, side), &cell->limits[side]);
+    }
+    return status;
+}
+
+int nb_claim_check_limits(const claim *c)
+{
+    int status = NB_OK;
+    for (size_t i = 0; i < c->count; i++) {
+        const claim_cell *cell = &c->cells[i];
+        for (size_t side = 0; side < cell->count && cell->done; side++) {
+            char name[NB_NAME_BYTES];
+            nb_shape_name(cell->variants[side], cell->shape, name);
+            if (nb_limit_check(cell->limits[side], nb_claim_call_ns(cell, side), name) != NB_OK)
+                status = NB_FAILED;
+        }
+    }
+    return status;
+}
+
+/* ---- Cells ---------------------------------------------------------------- */
+
+static int measure_cells(claim *c)
 {
     nb_progress progress;
     nb_progress_start(&progress, c->count * c->options.processes);
@@ -115,4 +159,15 @@ int nb_claim_measure(claim *c)
         nb_fail(status, "interrupted%s%s", c->options.out ? "; what is finished stays in " : "",
                 c->options.out ? c->options.out : "");
     return status;
+}
+
+int nb_claim_measure(claim *c)
+{
+    want_limits(c);
+    int status = nb_limits_measure(&c->limits);
+    if (status == NB_OK)
+        status = measure_cells(c);
+    if (status == NB_OK)
+        status = nb_limits_measure(&c->limits);
+    return status == NB_OK ? find_limits(c) : status;
 }

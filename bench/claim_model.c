@@ -64,14 +64,6 @@ int nb_claim_model_cells(claim *c)
     return status;
 }
 
-int nb_claim_measure_memory(claim *c)
-{
-    const size_t threads = nb_topology_threads(&c->topology);
-    nb_limits_init(&c->limits, &c->topology, &c->copies);
-    return nb_limits_want_level(&c->limits, threads, NB_MEMORY, -1) ? nb_limits_measure(&c->limits)
-                                                                    : NB_OK;
-}
-
 /* ---- The answer --------------------------------------------------------- */
 
 /* Nanoseconds that one call saves. */
@@ -131,11 +123,11 @@ static void print_share(const claim *c, const claim_cell *cell)
     const nk_dtype_info *dtype = &nk_dtypes[cell->variants[RMS]->dtype];
     if (cell->done == 0 || cell->shape->spec.rows != 1)
         return;
-    if (c->limits.count == 0) {
+    if (c->memory.threads == 0) {
         puts("What share of a pass that is cannot be told: the caches are unknown here.");
         return;
     }
-    const nb_pace *memory = &c->limits.paces[0];
+    const nb_pace *memory = nb_limits_find(&c->limits, c->memory);
     const double bytes = m->parameters * (double)dtype->bytes;
     const double pass_ns = bytes / memory->flow[NB_LOAD];
     const nb_estimate saved = saved_ns(cell);

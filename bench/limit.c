@@ -2,15 +2,17 @@
 /* The least time of a call, from what it must do and what was measured. */
 #include "level.h"
 #include "limit.h"
+#include "program.h"
 
 #include <math.h>
 #include <string.h>
+#include <unistd.h>
 
 const char *const nb_limit_names[] = {
     [NB_LIMIT_UNKNOWN] = NULL,  [NB_LIMIT_SLOTS] = "slots", [NB_LIMIT_FLOPS] = "flops",
     [NB_LIMIT_LINES] = "lines", [NB_LIMIT_BYTES] = "bytes", [NB_LIMIT_LATENCY] = "latency",
 };
-const double nb_limit_tolerance = 1.02;
+static const double tolerance = 1.02; /* a share above this means that the limit is wrong */
 
 /* Registers of any of the ISAs, and instructions that a core may have under way:
  * at the least as many as there are. */
@@ -223,6 +225,52 @@ nb_limit nb_limits_of(const nb_limits *limits, const nb_variant *v, const nb_sha
     apply_slots(limits, v, shape, &d, &limit);
     apply_lines(limits, shape, &d, &limit);
     return limit;
+}
+
+double nb_limit_share(nb_limit limit, double time_ns)
+{
+    return limit.ns / time_ns;
+}
+
+int nb_limit_check(nb_limit limit, double time_ns, const char *name)
+{
+    const double share = nb_limit_share(limit, time_ns);
+    return share > tolerance
+               ? nb_fail(NB_FAILED,
+                         "%s: %.2f of its limit by %s: the limit is wrong, or the work is not "
+                         "done when it is timed",
+                         name, share, nb_limit_names[limit.kind])
+               : NB_OK;
+}
+
+/* Measures once more what the limit of this call needs, by way of a list of its own,
+ * which holds no more than that. */
+static int measure_again(nb_limits *limits, const nb_variant *v, const nb_shape *shape)
+{
+    nb_limits own = *limits;
+    own.paces = NULL;
+    own.count = 0;
+    nb_limits_want(&own, v, shape);
+    int status = NB_OK;
+    for (size_t i = 0; i < own.count && status == NB_OK; i++)
+        status = nb_limits_measure_one(limits, own.paces[i]);
+    nb_limits_free(&own);
+    return status;
+}
+
+int nb_limits_find_for(nb_limits *limits, const nb_variant *v, const nb_shape *shape,
+                       double time_ns, nb_limit *limit)
+{
+    enum { TRIES = 8, PAUSE_US = 200000 };
+    int status = NB_OK;
+    *limit = nb_limits_of(limits, v, shape);
+    for (size_t i = 0; i < TRIES && status == NB_OK && nb_limit_share(*limit, time_ns) > tolerance;
+         i++) {
+        usleep(PAUSE_US);
+        status = measure_again(limits, v, shape);
+        *limit = nb_limits_of(limits, v, shape);
+    }
+    return status;
 }
 
 void nb_limit_add_json(cJSON *cell, nb_limit limit)

@@ -62,9 +62,8 @@ const nb_loops *nb_limits_loops(int isa);
  * machine's clock and its neighbours change. The caller is bound afterwards
  * (nb_team_start). NB_OK, or a status after a message. */
 int nb_limits_measure(nb_limits *limits);
-
-/* Measures once more what the limit of this call needs. */
-int nb_limits_measure_for(nb_limits *limits, const nb_variant *variant, const nb_shape *shape);
+/* The same of one pace. */
+int nb_limits_measure_one(nb_limits *limits, nb_pace key);
 
 /* As an array for the machine file. */
 cJSON *nb_limits_json(const nb_limits *limits);
@@ -89,6 +88,18 @@ typedef struct nb_limit {
 /* From what was measured; unknown if the paces were not. */
 nb_limit nb_limits_of(const nb_limits *limits, const nb_variant *variant, const nb_shape *shape);
 
+/* Of a call that takes time_ns. Where that beats the limit its paces are measured some
+ * times more: a neighbour on the same core may have halved them. NB_OK, or a status
+ * after a message. */
+int nb_limits_find_for(nb_limits *limits, const nb_variant *variant, const nb_shape *shape,
+                       double time_ns, nb_limit *limit);
+
+/* The limit over the time; NAN if either is unknown. */
+double nb_limit_share(nb_limit limit, double time_ns);
+/* Nothing is faster than its limit: NB_OK, or NB_FAILED after a message about the cell of
+ * this name. */
+int nb_limit_check(nb_limit limit, double time_ns, const char *name);
+
 /* Adds "limit_ns" and "limited_by", null where unknown, to a cell of the machine file
  * (nb_record_cell); NULL is allowed. */
 void nb_limit_add_json(cJSON *cell, nb_limit limit);
@@ -96,8 +107,5 @@ void nb_limit_add_json(cJSON *cell, nb_limit limit);
 /* The time of a call that reads and writes so many bytes, as one of those flows that it
  * contains would take. */
 double nb_limits_flow_ns(const nb_pace *pace, double read, double written);
-
-/* A share of the limit above this means that the limit is wrong. */
-extern const double nb_limit_tolerance;
 
 #endif

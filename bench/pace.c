@@ -285,18 +285,9 @@ int nb_limits_measure(nb_limits *limits)
     return status;
 }
 
-/* By way of a list of its own, which holds no more than this call needs. */
-int nb_limits_measure_for(nb_limits *limits, const nb_variant *variant, const nb_shape *shape)
+int nb_limits_measure_one(nb_limits *limits, nb_pace key)
 {
-    nb_limits own = *limits;
-    own.paces = NULL;
-    own.count = 0;
-    nb_limits_want(&own, variant, shape);
-    int status = NB_OK;
-    for (size_t i = 0; i < own.count && status == NB_OK; i++)
-        status = measure_one(limits, nb_limits_add(limits, own.paces[i]));
-    nb_limits_free(&own);
-    return status;
+    return measure_one(limits, nb_limits_add(limits, key));
 }
 
 /* ---- For the machine file ----------------------------------------------- */

@@ -12,7 +12,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static const char doc[] =
     "Times every kernel that the filters leave and writes one row a repetition, as it goes. Each "
@@ -256,24 +255,6 @@ static void record_chain(run *r, const run_cell *cell)
                    cell->chain->missing);
 }
 
-/* Where a limit seems too high its paces are measured some times more: a neighbour on
- * the same core may have halved them. */
-static int find_limit(run *r, run_cell *cell)
-{
-    enum { TRIES = 5, PAUSE_US = 200000 };
-    int status = NB_OK;
-    if (cell->shape->skipped)
-        return NB_OK;
-    cell->limit = nb_limits_of(&r->limits, cell->variant, cell->shape);
-    for (size_t i = 0; i < TRIES && status == NB_OK && nb_run_share(cell) > nb_limit_tolerance;
-         i++) {
-        usleep(PAUSE_US);
-        status = nb_limits_measure_for(&r->limits, cell->variant, cell->shape);
-        cell->limit = nb_limits_of(&r->limits, cell->variant, cell->shape);
-    }
-    return status;
-}
-
 /* The limits are measured before the sweep and after it; the better counts. */
 static int measure_with_limits(run *r)
 {
@@ -285,8 +266,12 @@ static int measure_with_limits(run *r)
         status = measure_all(r);
     if (status == NB_OK)
         status = nb_limits_measure(&r->limits);
-    for (size_t i = 0; i < r->count && status == NB_OK; i++)
-        status = find_limit(r, &r->cells[i]);
+    for (size_t i = 0; i < r->count && status == NB_OK; i++) {
+        run_cell *cell = &r->cells[i];
+        if (!cell->shape->skipped)
+            status = nb_limits_find_for(&r->limits, cell->variant, cell->shape,
+                                        nb_run_call_ns(cell), &cell->limit);
+    }
     return status;
 }
 
@@ -308,21 +293,16 @@ static void record_cells(run *r)
         cJSON_AddItemToObject(r->record.root, "limits", nb_limits_json(&r->limits));
 }
 
-/* Nothing is faster than its limit. */
 static int judge(const run *r)
 {
     int status = NB_OK;
     for (size_t i = 0; i < r->count; i++) {
         const run_cell *cell = &r->cells[i];
         char name[NB_NAME_BYTES];
-        if (cell->failed || cell->chain_failed)
+        nb_shape_name(cell->variant, cell->shape, name);
+        if (cell->failed || cell->chain_failed ||
+            nb_limit_check(cell->limit, nb_run_call_ns(cell), name) != NB_OK)
             status = NB_FAILED;
-        if (nb_run_share(cell) > nb_limit_tolerance)
-            status = nb_fail(NB_FAILED,
-                             "%s: %.2f of its limit by %s: the limit is wrong, or the work is not "
-                             "done when it is timed",
-                             nb_shape_name(cell->variant, cell->shape, name), nb_run_share(cell),
-                             nb_limit_names[cell->limit.kind]);
     }
     return status;
 }

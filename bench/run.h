@@ -37,8 +37,8 @@ void nb_run_catch_crashes(void);
  * message. */
 int nb_run_cell(run_cell *cell, size_t repetition, const nb_topology *t, nb_csv *csv);
 
-/* The limit over the time; NAN if either is unknown. */
-double nb_run_share(const run_cell *cell);
+/* Of one call: the median of all repetitions. */
+double nb_run_call_ns(const run_cell *cell);
 
 /* The table. */
 void nb_run_print(const run_cell *cells, size_t count, size_t repetitions, bool unfused);

@@ -6,18 +6,17 @@
 
 #include <string.h>
 
-double nb_run_share(const run_cell *cell)
+double nb_run_call_ns(const run_cell *cell)
 {
-    return cell->limit.ns / nb_median(cell->time_ns, cell->done);
+    return nb_median(cell->time_ns, cell->done);
 }
 
 static void add_limit(nb_table *table, const run_cell *cell)
 {
-    const double share = nb_run_share(cell);
     if (cell->limit.kind == NB_LIMIT_UNKNOWN)
         nb_table_add(table, NB_DIM, "unknown");
     else
-        nb_table_add(table, share > nb_limit_tolerance ? NB_RED : NB_PLAIN, "%.2f %s", share,
+        nb_table_add(table, NB_PLAIN, "%.2f %s", nb_limit_share(cell->limit, nb_run_call_ns(cell)),
                      nb_limit_names[cell->limit.kind]);
 }
 
@@ -54,7 +53,7 @@ static void add_row(nb_table *table, const run_cell *cell, bool unfused)
                      cell->failed ? "a check failed" : cell->shape->skipped);
         return;
     }
-    nb_table_add(table, NB_BOLD, "%.1f", nb_median(cell->time_ns, cell->done) / (double)spec->rows);
+    nb_table_add(table, NB_BOLD, "%.1f", nb_run_call_ns(cell) / (double)spec->rows);
     nb_table_add(table, NB_PLAIN, "%.2f", nb_median(cell->ratio, cell->done));
     if (unfused && cell->chain->count && !cell->chain_failed)
         nb_table_add(table, NB_PLAIN, "%.2f", nb_median(cell->fused_ratio, cell->done));

@@ -5,6 +5,7 @@ CSVs of `normbench claim`: the sweep, and as far as there are any --axes, --mean
 of one machine. Every word follows from them."""
 import argparse
 import collections
+import math
 import os
 import re
 import statistics
@@ -22,9 +23,9 @@ CACHES = ("L1", "L2")
 BEGIN, END = "<!-- answer: made by scripts/answer.py -->", "<!-- end of the answer -->"
 NOTE = """f32, {isa}, one thread, forward, gamma and beta, as many rows as fill half of the level (a
 quarter of L3, three times its size in memory). `?`: cannot tell, either because the interval
-crosses a border, or because LayerNorm is further from the speed of a plain copy than RMSNorm by
-more than {margin:.0f} points, or another LayerNorm is faster, so that a slow LayerNorm could be
-what is saved."""
+crosses a border, or because LayerNorm is further from the machine's limit than RMSNorm by more than
+{margin:.0f} points, or another LayerNorm is faster, so that a slow LayerNorm could be what is
+saved."""
 PAPER = """Zhang & Sennrich (2019) report that RMSNorm cuts running time by 7 to 64 %: 6.9 to 40.8 % for
 RMSNorm itself and up to 63.9 % for pRMSNorm, which looks at a part of each row only. That is the
 time to train whole models, recurrent ones and Transformers, on GPUs, in the frameworks of that
@@ -151,13 +152,33 @@ def meaning_sentence(answers):
 
 # ---- Tables ----------------------------------------------------------------
 
-def main_table(answers):
+def grid(answers, text):
+    """Hidden sizes by levels."""
     levels = [l for l in LEVELS if any(key[1] == l for key in answers.main)]
     yield f"| hidden | {' | '.join(levels)} |"
     yield "|--:|" + "---|" * len(levels)
     for hidden in sorted({key[0] for key in answers.main}):
         cells = [answers.main.get((hidden, level)) for level in levels]
-        yield f"| {hidden} | {' | '.join(cell_text(c) if c else '-' for c in cells)} |"
+        yield f"| {hidden} | {' | '.join(text(c) if c else '-' for c in cells)} |"
+
+
+def near_text(cell):
+    """LayerNorm's and RMSNorm's shares of their limits, and what sets RMSNorm's."""
+    layer, rms = (cell.share(side) for side in (claims.LAYER, claims.RMS))
+    if math.isnan(layer + rms):
+        return "-"
+    return f"{100 * layer:.0f}, {100 * rms:.0f} ({cell.limited_by})"
+
+
+def near_lines(answers):
+    """How far the compared kernels are from what the machine can do."""
+    if all(math.isnan(cell.share(claims.RMS)) for cell in answers.main.values()):
+        return
+    yield "\n## How near to the limit both kernels are\n"
+    yield wrap("LayerNorm's and RMSNorm's share of the least time that this machine allows for what "
+               "they read, write and compute, per cent, measured in the same run, and what sets that "
+               "time for RMSNorm (results/README.md, Limits).") + "\n"
+    yield from grid(answers, near_text)
 
 
 def exact_text(pair, elements):
@@ -269,12 +290,12 @@ def read_models():
             for name, hidden, layers, norms, parameters in found}
 
 
-def share_text(model, place, saved_ns, limits):
+def share_text(model, place, saved_ns, bytes_per_s):
     """Of the time that a token's parameters take to come from memory."""
-    if place.rows != 1 or not limits:
+    if place.rows != 1 or not bytes_per_s:
         return "-"
     size = {"f32": 4}.get(place.dtype, 2)
-    pass_ns = model.parameters * size / limits[0]["load_bytes_per_s"] * 1e9
+    pass_ns = model.parameters * size / bytes_per_s * 1e9
     return f"{100 * saved_ns * model.calls / pass_ns:.2g} %"
 
 
@@ -284,7 +305,7 @@ def model_lines(answers, folder):
     if not cells:
         return
     source = next(iter(cells.values())).source
-    limits = source.machine_file.get("limits")
+    bytes_per_s = source.machine_file.get("memory_load_bytes_per_s")
     asked = next(a for a in arguments(source) if a.startswith("--model=")).split("=")[1].split(",")
     known = read_models()
     yield "\n## Of a model\n"
@@ -306,7 +327,7 @@ def model_lines(answers, folder):
                 yield (f"| {name} | {place.rows} | {place.kernels[1]}, {place.dtype}, {place.isa} | "
                        f"{layer / 1e3:.2f} | {rms / 1e3:.2f} | {cell_text(cell)} | "
                        f"{cell.saved_ns() * model.calls / place.rows / 1e3:.3g} | "
-                       f"{share_text(model, place, cell.saved_ns(), limits)} |")
+                       f"{share_text(model, place, cell.saved_ns(), bytes_per_s)} |")
 
 
 def paper_lines(answers):
@@ -349,7 +370,7 @@ def table_lines(answers):
     yield wrap("What RMSNorm saves, per cent of the fastest LayerNorm that keeps our accuracy "
                f"promise; in brackets the interval of {len(answers.base.pairs)} processes "
                f"({percent(coverage)} %); whether 15-20 % holds there:") + "\n"
-    yield from main_table(answers)
+    yield from grid(answers, cell_text)
     yield "\n" + wrap(NOTE.format(isa=isa_name(answers), margin=100 * SHARE_MARGIN))
 
 
@@ -357,7 +378,8 @@ def page(answers, out):
     """The whole of it."""
     folder = os.path.dirname(out) or "."
     lines = ["# Does RMSNorm save 15-20 % of LayerNorm?\n", short_answer(answers), "",
-             *table_lines(answers), *meaning_lines(answers, folder), *axis_lines(answers, folder),
+             *table_lines(answers), *near_lines(answers), *meaning_lines(answers, folder),
+             *axis_lines(answers, folder),
              *model_lines(answers, folder), *paper_lines(answers), *source_lines(answers, folder)]
     return "\n".join(lines) + "\n"
 

@@ -130,7 +130,7 @@ expect 0 '15-20 % hold' "$normbench" claim --isa scalar --hidden 768 --rows 2 --
 holds 'whatever the order in a process, what was found is of whom it says' is \
     "$(column 9,10,25 "$work/c.csv" | sort -u | tr '\n' ' ')" \
     'copy,default,0 layernorm,default,10752 layernorm,two_pass,12288 rmsnorm,default,6144 '
-printed=$(awk '$1 == 768 { print $7; exit }' "$work/output")
+printed=$(awk '$1 == 768 { print $9; exit }' "$work/output")
 computed=$(column 20,23,26,27 "$work/c.csv" | python3 -c '
 import collections, statistics, sys
 times = collections.defaultdict(dict)

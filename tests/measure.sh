@@ -126,11 +126,15 @@ holds 'and the limit of each cell' [ "$(grep -cE '"limit_ns":[[:space:]]*[0-9]' 
 holds 'of an empty cell it is unknown' grep -qE '"limited_by":[[:space:]]*null' "$work/l.json"
 expect 1 'the limit is wrong, or the work is not done' "$normbench" run --hidden 4096 --rows 32 \
     --provider "$twins/twin_lazy.so" --repetitions 1 --out "$work/lazy.csv"
+expect 1 'the limit is wrong, or the work is not done' "$normbench" claim --hidden 4096 --rows 32 \
+    --provider "$twins/twin_lazy.so" --quick --processes 1 --out "$work/lazy2.csv"
+holds 'the answer is there all the same' complete "$work/lazy2.json" true
 
 # ---- claim
 pair="--isa scalar --hidden 768 --rows 2 --quick"
 expect 0 '15-20 % hold' "$normbench" claim $pair --out "$work/c.csv" --processes 3
 holds 'the columns are those of the design' is "$(head -1 "$work/c.csv" | tr -d '\r')" "$columns"
+holds 'and every limit is in the machine file' [ "$(grep -cE '"limit_ns":[[:space:]]*[0-9]' "$work/c.json")" = 4 ]
 holds 'three processes' is "$(column 20 "$work/c.csv" | sort -u | tr '\n' ' ')" '0 1 2 '
 holds 'each pair has layernorm, rmsnorm, the copy and two_pass' is \
     "$(column 9,10,27 "$work/c.csv" | sort -u | tr '\n' ' ')" \

@@ -137,6 +137,30 @@ nk_status nk_rmsnorm_f32_twin(const nk_args *args)
     return NK_OK;
 }
 
+#if TWIN_LAZY
+static nk_status lazy_layernorm(const nk_args *args)
+{
+    const float *gamma = args->gamma, *beta = args->beta;
+    const size_t n = args->hidden;
+    if (!isnan(((const float *)args->y)[0]))
+        return NK_OK;
+    for (size_t row = 0; row < args->rows; row++) {
+        const float *x = (const float *)args->x + row * n;
+        float *y = (float *)args->y + row * n;
+        double mean = 0.0, var = 0.0;
+        for (size_t i = 0; i < n; i++)
+            mean += (double)x[i] / (double)n;
+        for (size_t i = 0; i < n; i++)
+            var += ((double)x[i] - mean) * ((double)x[i] - mean) / (double)n;
+        for (size_t i = 0; i < n; i++)
+            y[i] =
+                (float)(((double)x[i] - mean) / sqrt(var + (double)args->eps) * (double)gamma[i] +
+                        (double)beta[i]);
+    }
+    return NK_OK;
+}
+#endif
+
 #ifdef TWIN_POISON
 static nk_status poisoned(const nk_args *args)
 {
@@ -149,6 +173,9 @@ static nk_status poisoned(const nk_args *args)
 
 static const nk_kernel kernels[] = {
     {TWIN_OP, "default", "f32", "scalar", NULL, nk_rmsnorm_f32_twin},
+#if TWIN_LAZY
+    {"layernorm", "default", "f32", "scalar", NULL, lazy_layernorm},
+#endif
 #ifdef TWIN_POISON
     {TWIN_OP, "second", "f32", "scalar", NULL, poisoned},
     {TWIN_OP, "third", "f32", "scalar", NULL, nk_rmsnorm_f32_twin},

@@ -141,10 +141,22 @@ class Answer(unittest.TestCase):
     def test_what_a_model_saves_a_token(self):
         models = self.store("models.csv", pairs(
             0.1, hidden=4096, rows=1, mode="rotate", kernels=("add_layernorm", "add_rmsnorm")),
-                            arguments=["--model=llama-2-7b"], limits=[{"load_bytes_per_s": 1e10}])
+                            arguments=["--model=llama-2-7b"], memory_load_bytes_per_s=1e10)
         text = self.page(self.store("sweep.csv", pairs(0.18, level="L2")), models)
         # 100 ns a call, 32 layers of 2 norms and one; 6.738e9 parameters, 2.7 s
         self.assertIn("| 1.00 | 0.90 | 10.0 [10.0, 10.0] below | 6.5 | 0.00024 % |", text)
+
+    def test_shares_of_the_limits(self):
+        where = "/algorithm:default/dtype:f32/isa:avx512/rows:32/hidden:768"
+        cells = [{"name": "layernorm" + where, "level": "L2", "limit_ns": 500.0,
+                  "limited_by": "slots"},
+                 {"name": "rmsnorm" + where, "level": "L2", "limit_ns": 450.0,
+                  "limited_by": "lines"}]
+        sweep = self.store("sweep.csv", pairs(0.25, level="L2"), cells=cells)
+        self.assertIn("| 768 | 50, 60 (lines) |", self.page(sweep))  # of 1000 and of 750 ns
+        cells[0]["limit_ns"] = 440.0
+        self.assertIn("[25.0, 25.0] ? |",
+                      self.page(self.store("slow.csv", pairs(0.25, level="L2"), cells=cells)))
 
     def test_readme_between_its_markers(self):
         readme = self.file("README.md")

@@ -284,6 +284,16 @@ class Report(unittest.TestCase):
                     if found.layer.algorithm == "two_pass"]
         self.assertEqual(two_pass[0].verdict, "cannot tell: rival")
 
+    def test_limits_stand_before_the_copy(self):
+        where = "/algorithm:default/dtype:f32/isa:avx2/rows:32/hidden:768"
+        for layer_ns, verdict in ((840.0, "above"), (810.0, "cannot tell: shares")):  # of 1500
+            cells = [{"name": name + where, "level": "L2", "limit_ns": ns, "limited_by": "slots"}
+                     for name, ns in (("layernorm", layer_ns), ("rmsnorm", 735.0))]  # of 1050
+            store(self.path, claim_rows([0.3, 0.3], copy=0.6), cells=cells)
+            found = savings.savings(reader.read(self.path))
+            self.assertEqual([f.verdict for f in found if f.layer.algorithm == "default"],
+                             [verdict])
+
     def answer(self, *paths):
         body = self.render(*paths).partition("<body>")[2].partition("<details")[0]
         return html.unescape(re.sub(r"<[^>]*>", "", body)).replace("\u00a0", " ")

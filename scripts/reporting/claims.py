@@ -4,7 +4,7 @@ prints, computed anew from its CSV."""
 import collections
 import statistics
 
-from reporting import savings
+from reporting import reader, savings
 from reporting.reader import InputError
 from reporting.savings import CLAIM, Estimate
 
@@ -27,8 +27,13 @@ class Cell(savings.Cell):
     """All observations of one place; in a training step a kernel's time is that of both."""
 
     def __init__(self, place, rows, source):
-        super().__init__(rows[:RIVALS] if place.training else rows)
+        limits = savings.limits_of(rows, source.limits())
+        if place.training:
+            limits = [limits[LAYER] + limits[RIVALS], limits[RMS] + limits[RIVALS + 1], limits[COPY]]
+        super().__init__(rows[:RIVALS] if place.training else rows, limits)
         self.place, self.source = place, source
+        rms = source.limits().get((reader.cell_name(rows[RMS]), rows[RMS].level), {})
+        self.limited_by = rms.get("limited_by")
 
     def add(self, group):
         times = [row.time_ns for row in group]
@@ -54,9 +59,6 @@ class Cell(savings.Cell):
         return statistics.median(
             statistics.median(times[LAYER] - times[RMS] for times in pairs)
             for pairs in self.pairs.values())
-
-    def call_ns(self, side):
-        return statistics.median(times[side] for pairs in self.pairs.values() for times in pairs)
 
 
 def _place(result, group):

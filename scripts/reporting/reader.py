@@ -51,6 +51,11 @@ class Result:
         self.machine_file = {}
         self.notes = []  # what was overlooked because the caller said so
 
+    def limits(self):
+        """{(name of a cell, level): the cell in the machine file}, of those with a limit."""
+        return {(cell["name"], cell.get("level") or ""): cell
+                for cell in self.machine_file.get("cells", []) if cell.get("limit_ns")}
+
     def groups(self):
         """Rows that were interleaved with one another: only those may be
         divided by one another. They stand together in the file, slot by slot;

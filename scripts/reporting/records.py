@@ -2,6 +2,7 @@
 """What was found, as flat records that charts, tables and downloads share, and what a
 reader may choose from."""
 import collections
+import math
 
 from reporting import reader, savings
 
@@ -105,8 +106,10 @@ def saving_records(results):
             record["against"] = against_name(found)
             _percent(record, "saved", found.saving)
             record.update(verdict=found.verdict, processes=found.processes)
-            for name, beside in (("rmsnorm", found.rms_copy), ("layernorm", found.layer_copy)):
+            for name, beside, share in (("rmsnorm", found.rms_copy, found.rms_share),
+                                        ("layernorm", found.layer_copy, found.layer_share)):
                 record[f"{name}_over_copy"] = beside.median if beside else None
+                record[f"{name}_share"] = None if math.isnan(share) else share
             records.append(record)
     return _mark(records)
 
@@ -116,8 +119,7 @@ def time_records(results):
     records = []
     seen = set()
     for index, (label, result) in enumerate(results):
-        limits = {(cell["name"], cell.get("level") or ""): cell
-                  for cell in result.machine_file.get("cells", []) if cell.get("limit_ns")}
+        limits = result.limits()
         for time in savings.times(result):
             row = time.row
             key = (label, reader.key_of(row))

@@ -11,16 +11,17 @@ import statistics
 from reporting import reader
 
 CLAIM = (0.15, 0.20)  # what RMSNorm is said to save
-# Shares of the copy's speed that may differ before LayerNorm is suspected, and
-# the factor that another LayerNorm may be faster by.
+# Shares of the limits, or of the copy's speed, that may differ before LayerNorm is
+# suspected, and the factor that another LayerNorm may be faster by.
 SHARE_MARGIN, RIVAL_MARGIN = 0.15, 0.015
 VERDICTS = {
     "within": "the whole interval lies in 15-20 %",
     "below": "the whole interval lies below 15 %",
     "above": "the whole interval lies above 20 %",
     "cannot tell": "the interval crosses 15 or 20 %",
-    "cannot tell: shares": "LayerNorm is more than 15 points further from the speed of a copy: "
-                           "what is saved may be a slow LayerNorm",
+    "cannot tell: shares": "LayerNorm is more than 15 points further from its limit (where that "
+                           "is unknown, from the speed of a copy): what is saved may be a slow "
+                           "LayerNorm",
     "cannot tell: rival": "another LayerNorm is faster than the one compared",
 }
 
@@ -51,14 +52,22 @@ def units(processes):
 class Cell:
     """Kernels that were interleaved with one another, in all their pairs."""
 
-    def __init__(self, rows):
+    def __init__(self, rows, limits_ns):
         self.rows = rows  # of its first pair
+        self.limits_ns = limits_ns  # of each row's call, NAN if unknown
         self.pairs = collections.defaultdict(list)  # process -> [times by slot]
 
     def ratio(self, a, b):
         """The time of the row at place `a` over that at `b`."""
         return estimate(units({process: [times[a] / times[b] for times in pairs]
                                for process, pairs in self.pairs.items()}))
+
+    def call_ns(self, side):
+        return statistics.median(times[side] for pairs in self.pairs.values() for times in pairs)
+
+    def share(self, side):
+        """How much of its limit that side reaches, NAN if unknown."""
+        return self.limits_ns[side] / self.call_ns(side)
 
     def places(self, test):
         return [i for i, row in enumerate(self.rows) if test(row)]
@@ -69,11 +78,18 @@ class Cell:
         return found[-1] if found else None
 
 
+def limits_of(rows, limits):
+    """The least time of a call of each row."""
+    cells = (limits.get((reader.cell_name(row), row.level), {}) for row in rows)
+    return [cell.get("limit_ns", math.nan) for cell in cells]
+
+
 def cells(result):
     found = {}
+    limits = result.limits()
     for group in result.groups():
         key = tuple(reader.key_of(row) for row in group)
-        cell = found.setdefault(key, Cell(group))
+        cell = found.setdefault(key, Cell(group, limits_of(group, limits)))
         cell.pairs[group[0].process].append([row.time_ns for row in group])
     return list(found.values())
 
@@ -81,7 +97,18 @@ def cells(result):
 # ---- RMSNorm against LayerNorm ---------------------------------------------
 
 TRAINING = " + gradient"  # after a kernel's name: the sum of both
-Saving = collections.namedtuple("Saving", "rms layer saving verdict rms_copy layer_copy processes")
+Saving = collections.namedtuple(
+    "Saving", "rms layer saving verdict rms_copy layer_copy rms_share layer_share processes")
+
+
+def behind(cell, rms, layer):
+    """How much further LayerNorm is from its limit than RMSNorm from its own; where they are
+    unknown the speed of the copy stands for both."""
+    points = cell.share(rms) - cell.share(layer)
+    copy = cell.copy()
+    if math.isnan(points) and copy is not None:
+        return cell.ratio(copy, rms).median - cell.ratio(copy, layer).median
+    return points
 
 
 def verdict(cell, rms, layer, saving):
@@ -93,9 +120,7 @@ def verdict(cell, rms, layer, saving):
     for rival in cell.places(lambda row: row.kernel == kernel):
         if rival != layer and cell.ratio(rival, layer).high < 1 - RIVAL_MARGIN:
             return "cannot tell: rival"
-    copy = cell.copy()
-    if copy is not None and (cell.ratio(copy, rms).median - cell.ratio(copy, layer).median >
-                             SHARE_MARGIN):
+    if behind(cell, rms, layer) > SHARE_MARGIN:
         return "cannot tell: shares"
     if saving.low > CLAIM[1]:
         return "above"
@@ -123,7 +148,9 @@ def _training(cell):
     if len(pairs) != 2 or cell.copy() is None:
         return None
     step = Cell([cell.rows[i]._replace(kernel=f"{names[i]}{TRAINING}") for i, _ in pairs] +
-                [cell.rows[cell.copy()]])
+                [cell.rows[cell.copy()]],
+                [cell.limits_ns[i] + cell.limits_ns[j] for i, j in pairs] +
+                [cell.limits_ns[cell.copy()]])
     for process, all_times in cell.pairs.items():
         step.pairs[process] = [[times[i] + times[j] for i, j in pairs] + [times[cell.copy()]]
                                for times in all_times]
@@ -142,7 +169,8 @@ def savings(result):
             saving = Estimate(1 - ratio.median, 1 - ratio.high, 1 - ratio.low, ratio.coverage)
             beside = [cell.ratio(i, copy) if copy is not None else None for i in (rms, layer)]
             found.append(Saving(cell.rows[rms], cell.rows[layer], saving,
-                                verdict(cell, rms, layer, saving), *beside, len(cell.pairs)))
+                                verdict(cell, rms, layer, saving), *beside, cell.share(rms),
+                                cell.share(layer), len(cell.pairs)))
     return found
 
 

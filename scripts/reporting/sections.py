@@ -47,7 +47,9 @@ def saving_section(name, title, text, records, colour, first=(), **other):
         name, title, text, records, colour, "saved_percent", "time saved (%)",
         [*first, Column("kernel", "kernel"), Column("against", "LayerNorm"), *WHERE[:2], *SAVED,
          Column("verdict", "do 15-20 % hold?"), Column("rmsnorm_over_copy", "RMSNorm / copy", 2),
-         Column("layernorm_over_copy", "LayerNorm / copy", 2), *WHERE[2:]],
+         Column("layernorm_over_copy", "LayerNorm / copy", 2),
+         Column("rmsnorm_share", "RMSNorm, share of limit", 2),
+         Column("layernorm_share", "LayerNorm, share of limit", 2), *WHERE[2:]],
         "low_percent", "high_percent", band=tuple(100 * part for part in savings.CLAIM), **other)
 
 
