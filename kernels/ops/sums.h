@@ -14,8 +14,8 @@
 enum { SUM_COLUMNS = 8192 };
 
 typedef struct column_sum {
-    float *sum; /* the caller's; NULL: not wanted */
-    float carry[SUM_COLUMNS];
+    _Alignas(64) float carry[SUM_COLUMNS]; /* of whole cache lines */
+    float *sum;                            /* the caller's; NULL: not wanted */
 } column_sum;
 
 NK_INLINE void column_sum_start(column_sum *to, float *sum, size_t hidden)
