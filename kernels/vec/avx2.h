@@ -128,6 +128,23 @@ NK_INLINE __m256i bf16_join(vec v)
     return _mm256_sub_epi16(upper, up);
 }
 
+/* As a carry into the half that is kept, where no elements have to be joined. */
+NK_INLINE __m256 bf16_round_half(__m256i v)
+{
+    const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(v, 16), _mm256_set1_epi32(1));
+    const __m256i below = _mm256_add_epi32(odd, _mm256_set1_epi32(0x7FFF));
+    return _mm256_castsi256_ps(upper_halves(_mm256_add_epi32(v, below)));
+}
+
+NK_INLINE vec bf16_round(vec v)
+{
+    const vec rounded = {bf16_round_half(_mm256_castps_si256(v.a)),
+                         bf16_round_half(_mm256_castps_si256(v.b))};
+    if (__builtin_expect(_mm256_movemask_ps(_mm256_cmp_ps(v.a, v.b, _CMP_UNORD_Q)), 0))
+        return bf16_split(bf16_join(v));
+    return rounded;
+}
+
 NK_INLINE vec f16_widen(__m256i elements)
 {
     return (vec){_mm256_cvtph_ps(_mm256_castsi256_si128(elements)),
@@ -138,6 +155,11 @@ NK_INLINE __m256i f16_narrow(vec v)
 {
     return _mm256_set_m128i(_mm256_cvtps_ph(v.b, _MM_FROUND_TO_NEAREST_INT),
                             _mm256_cvtps_ph(v.a, _MM_FROUND_TO_NEAREST_INT));
+}
+
+NK_INLINE __m256 f16_round(__m256 v)
+{
+    return _mm256_cvtph_ps(_mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
 }
 
 /* Two halves apart need no shuffle; returns what is stored. */
@@ -165,8 +187,8 @@ NK_INLINE vec vec_round(vec v, nk_dtype dtype)
     if (dtype == NK_F32)
         return v;
     if (dtype == NK_BF16)
-        return bf16_split(bf16_join(v));
-    return f16_widen(f16_narrow(v));
+        return bf16_round(v);
+    return (vec){f16_round(v.a), f16_round(v.b)};
 }
 
 /* All ones in the first n of eight lanes. */

@@ -161,6 +161,11 @@ NK_INLINE __m512i f16_narrow(vec v)
     return _mm512_inserti64x4(low, _mm512_cvtps_ph(v.b, _MM_FROUND_TO_NEAREST_INT), 1);
 }
 
+NK_INLINE __m512 f16_round(__m512 v)
+{
+    return _mm512_cvtph_ps(_mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
+}
+
 /* Two halves apart need no shuffle; returns what is stored. */
 NK_INLINE vec f16_store(uint16_t *p, vec v)
 {
@@ -191,7 +196,7 @@ NK_INLINE vec vec_round(vec v, nk_dtype dtype)
 #endif
     if (dtype == NK_BF16)
         return bf16_round(v);
-    return f16_widen(f16_narrow(v));
+    return (vec){f16_round(v.a), f16_round(v.b)};
 }
 
 /* A mask of the first n of 32 lanes. */
