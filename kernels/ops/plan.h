@@ -21,9 +21,9 @@ typedef struct plan {
  *                             it two readings at once are in each other's way. 16 bits are
  *                             bound by operations, and gain wherever L1 just holds it;
  *   L1 a row                  two rows, or as many as fit where none can go ahead;
- *   less                      row by row if no beta has to be read again for each; else
- *                             blocks share gamma and beta in tiles of two pages (less
- *                             breaks the hardware's prefetching).
+ *   less                      row by row if only gamma has no room; else blocks share
+ *                             gamma and beta in tiles of two pages (less breaks the
+ *                             hardware's prefetching).
  * Past the caches memory is read and written by turns: rows of less than a page one by
  * one, longer ones in blocks that read somewhat more than L1 holds. */
 static inline plan plan_rows(const nk_args *a, nk_dtype dtype, size_t streams, bool may_go_ahead)
@@ -44,7 +44,7 @@ static inline plan plan_rows(const nk_args *a, nk_dtype dtype, size_t streams, b
         rows = x_bytes < PAGE ? 1 : (l1 + l1 / 3) / (x_bytes * (a->residual ? 2 : 1));
     else if (row_bytes + params <= room)
         rows = may_go_ahead ? 2 : (room - params) / row_bytes;
-    else if (a->rows >= 8 && a->beta) {
+    else if (a->rows >= 8 && (a->beta || row_bytes > l1)) {
         rows = l2 / 2 / row_bytes;
         tile = TILE / bytes;
     }
