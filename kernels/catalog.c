@@ -143,14 +143,14 @@ static float bf16_to_float(nk_bf16 bits)
 
 static float f16_to_float(nk_f16 bits)
 {
-    const int exponent = bits >> 10 & 31, fraction = bits & 1023;
+    const uint32_t exponent = bits >> 10 & 31, fraction = bits & 1023;
+    const uint32_t normal = (exponent + 127 - 15) << 23 | fraction << 13;
     float magnitude;
+    memcpy(&magnitude, &normal, sizeof magnitude);
     if (exponent == 31)
         magnitude = fraction ? NAN : INFINITY;
     else if (exponent == 0)
-        magnitude = ldexpf((float)fraction, -24);
-    else
-        magnitude = ldexpf((float)(1024 + fraction), exponent - 25);
+        magnitude = (float)fraction * 0x1p-24f;
     return bits & 0x8000 ? -magnitude : magnitude;
 }
 
@@ -158,19 +158,24 @@ static float f16_to_float(nk_f16 bits)
  * significand, exponents down to `lowest` (of the last place), sign on top. */
 static uint16_t narrow(double value, int digits, int lowest, uint16_t infinity)
 {
-    const uint16_t sign = signbit(value) ? 0x8000 : 0;
-    const double magnitude = fabs(value);
+    uint64_t all;
+    memcpy(&all, &value, sizeof all);
+    const uint16_t sign = (uint16_t)(all >> 48 & 0x8000);
+    const int exponent = (int)(all >> 52 & 0x7FF) - 1023; /* of the first digit */
     if (isnan(value))
         return (uint16_t)(sign | infinity | 1u << (digits - 2));
-    if (isinf(value) || magnitude == 0)
-        return (uint16_t)(sign | (magnitude == 0 ? 0 : infinity));
-    int exponent;
-    frexp(magnitude, &exponent);
-    const int place = exponent - digits > lowest ? exponent - digits : lowest;
-    /* nearbyint rounds ties to even; a carry runs into the exponent field */
-    const double units = nearbyint(ldexp(magnitude, -place));
-    const double bits = units + (double)(place - lowest) * ldexp(1, digits - 1);
-    return (uint16_t)(sign | (bits < infinity ? (uint16_t)bits : infinity));
+    if (exponent > 127)
+        return sign | infinity;
+    const int place = exponent + 1 - digits > lowest ? exponent + 1 - digits : lowest;
+    const int lost = place - exponent + 52; /* digits of the significand */
+    if (lost > 54)                          /* less than half of the least number */
+        return sign;
+    const uint64_t significand = (all & ((1ull << 52) - 1)) | 1ull << 52;
+    const uint64_t rest = significand & ((1ull << lost) - 1), half = 1ull << (lost - 1);
+    uint64_t units = significand >> lost;
+    units += rest > half || (rest == half && units & 1);
+    units += (uint64_t)(place - lowest) << (digits - 1); /* a carry runs into the exponent */
+    return (uint16_t)(sign | (units < infinity ? units : infinity));
 }
 
 float nk_to_float(const void *p, size_t i, nk_dtype dtype)

@@ -86,6 +86,34 @@ static void doubles_are_not_rounded_twice(void **state)
     assert_int_equal(bits, 0x7F80);
 }
 
+static int narrowed(nk_dtype dtype, double value)
+{
+    uint16_t bits;
+    nk_from_double(&bits, 0, dtype, value);
+    return bits;
+}
+
+/* Between any two neighbours, the last of which is infinity. */
+static void halfway_is_even_and_else_the_nearer(void **state)
+{
+    (void)state;
+    static const unsigned infinity[] = {[NK_BF16] = 0x7F80, [NK_F16] = 0x7C00};
+    for (nk_dtype dtype = NK_BF16; dtype <= NK_F16; dtype++)
+        for (unsigned bits = 0; bits < infinity[dtype]; bits++) {
+            const uint16_t here = (uint16_t)bits, next = (uint16_t)(bits + 1);
+            const uint16_t last = (uint16_t)(bits - 1);
+            const double low = (double)nk_to_float(&here, 0, dtype);
+            const double high = next < infinity[dtype]
+                                    ? (double)nk_to_float(&next, 0, dtype)
+                                    : 2 * low - (double)nk_to_float(&last, 0, dtype);
+            const double middle = (low + high) / 2;
+            assert_int_equal(narrowed(dtype, middle), bits & 1 ? next : here);
+            assert_int_equal(narrowed(dtype, nextafter(middle, low)), here);
+            assert_int_equal(narrowed(dtype, nextafter(middle, high)), next);
+            assert_int_equal(narrowed(dtype, -middle), (bits & 1 ? next : here) | 0x8000);
+        }
+}
+
 static void errors_are_measured_in_units_of_the_scale(void **state)
 {
     (void)state;
@@ -346,6 +374,7 @@ int main(void)
         cmocka_unit_test(conversions_keep_nan),
         cmocka_unit_test(conversions_are_inverse),
         cmocka_unit_test(doubles_are_not_rounded_twice),
+        cmocka_unit_test(halfway_is_even_and_else_the_nearer),
         cmocka_unit_test(errors_are_measured_in_units_of_the_scale),
         cmocka_unit_test(ops_by_hand),
         cmocka_unit_test(gradients_are_the_forward_passes_slopes),
