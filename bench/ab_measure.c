@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ab.h"
-#include "interrupt.h"
 #include "program.h"
-#include "progress.h"
+#include "sweep.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -81,28 +80,38 @@ static int measure_cell(ab *a, ab_cell *cell, size_t process)
     return status;
 }
 
-/* One round: every chosen cell in so many processes, in a shuffled order. */
-static int measure_round(ab *a, ab_cell **cells, size_t count, size_t round)
+/* Cells that are measured together. */
+typedef struct chosen {
+    ab *a;
+    ab_cell **cells;
+    size_t count;
+} chosen;
+
+static char *name_of(void *context, size_t cell, char name[NB_NAME_BYTES])
 {
-    const size_t processes = a->options.processes;
-    nb_progress progress;
-    nb_progress_start(&progress, count * processes);
-    int status = NB_OK;
-    for (size_t p = round * processes; p < (round + 1) * processes && status == NB_OK; p++) {
-        size_t *order = nb_shuffled(count, a->options.filters.seed + p);
-        for (size_t i = 0; i < count && status == NB_OK; i++) {
-            ab_cell *cell = cells[order[i]];
-            char name[NB_NAME_BYTES];
-            nb_progress_step(&progress, nb_shape_name(cell->variants[AB_HEAD], cell->shape, name));
-            if (!cell->broken)
-                status = measure_cell(a, cell, p);
-            if (nb_interrupted)
-                status = NB_INTERRUPTED;
-        }
-        free(order);
-    }
-    nb_progress_clear(&progress);
-    return status;
+    const ab_cell *c = ((const chosen *)context)->cells[cell];
+    return nb_shape_name(c->variants[AB_HEAD], c->shape, name);
+}
+
+static int measure_one(void *context, size_t cell, size_t process)
+{
+    const chosen *c = context;
+    return c->cells[cell]->broken ? NB_OK : measure_cell(c->a, c->cells[cell], process);
+}
+
+/* One round: each in so many processes. */
+static int measure_round(chosen *c, size_t round)
+{
+    const ab_options *o = &c->a->options;
+    const nb_sweep sweep = {.count = c->count,
+                            .first = round * o->processes,
+                            .rounds = o->processes,
+                            .seed = o->filters.seed,
+                            .out = o->csv,
+                            .context = c,
+                            .name = name_of,
+                            .measure = measure_one};
+    return nb_sweep_run(&sweep);
 }
 
 /* Whether a cell must be measured once more. What seems slower must be so again,
@@ -118,20 +127,18 @@ static bool is_in_doubt(ab_cell *cell)
 int nb_ab_measure(ab *a)
 {
     const ab_result *r = &a->result;
-    ab_cell **cells = nb_allocate(r->count * sizeof *cells);
-    size_t count = 0, doubtful = 0;
+    chosen c = {.a = a, .cells = nb_allocate(r->count * sizeof *c.cells)};
     for (size_t i = 0; i < r->count; i++)
         if (!r->cells[i].shape->skipped)
-            cells[count++] = &r->cells[i];
-    int status = measure_round(a, cells, count, 0);
+            c.cells[c.count++] = &r->cells[i];
+    int status = measure_round(&c, 0);
+    const size_t count = c.count;
+    c.count = 0;
     for (size_t i = 0; i < count && status == NB_OK; i++)
-        if (is_in_doubt(cells[i]))
-            cells[doubtful++] = cells[i];
-    if (status == NB_OK && doubtful)
-        status = measure_round(a, cells, doubtful, 1);
-    free(cells);
-    if (status == NB_INTERRUPTED)
-        nb_fail(status, "interrupted%s%s", a->options.csv ? "; what is finished stays in " : "",
-                a->options.csv ? a->options.csv : "");
+        if (is_in_doubt(c.cells[i]))
+            c.cells[c.count++] = c.cells[i];
+    if (status == NB_OK && c.count)
+        status = measure_round(&c, 1);
+    free(c.cells);
     return status;
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "claim.h"
-#include "interrupt.h"
 #include "program.h"
-#include "progress.h"
+#include "sweep.h"
 
 #include <stdlib.h>
 
@@ -136,29 +135,29 @@ int nb_claim_check_limits(const claim *c)
 
 /* ---- Cells ---------------------------------------------------------------- */
 
+static char *name_of(void *context, size_t cell, char name[NB_NAME_BYTES])
+{
+    const claim_cell *c = &((const claim *)context)->cells[cell];
+    return nb_shape_name(c->variants[RMS], c->shape, name);
+}
+
+static int measure_one(void *context, size_t cell, size_t process)
+{
+    claim *c = context;
+    claim_cell *one = &c->cells[cell];
+    return one->failed || one->shape->skipped ? NB_OK : measure_cell(c, one, process);
+}
+
 static int measure_cells(claim *c)
 {
-    nb_progress progress;
-    nb_progress_start(&progress, c->count * c->options.processes);
-    int status = NB_OK;
-    for (size_t process = 0; process < c->options.processes && status == NB_OK; process++) {
-        size_t *order = nb_shuffled(c->count, c->options.filters.seed + process);
-        for (size_t i = 0; i < c->count && status == NB_OK; i++) {
-            claim_cell *cell = &c->cells[order[i]];
-            char name[NB_NAME_BYTES];
-            nb_progress_step(&progress, nb_shape_name(cell->variants[RMS], cell->shape, name));
-            if (!cell->failed && !cell->shape->skipped)
-                status = measure_cell(c, cell, process);
-            if (nb_interrupted)
-                status = NB_INTERRUPTED;
-        }
-        free(order);
-    }
-    nb_progress_clear(&progress);
-    if (status == NB_INTERRUPTED)
-        nb_fail(status, "interrupted%s%s", c->options.out ? "; what is finished stays in " : "",
-                c->options.out ? c->options.out : "");
-    return status;
+    const nb_sweep sweep = {.count = c->count,
+                            .rounds = c->options.processes,
+                            .seed = c->options.filters.seed,
+                            .out = c->options.out,
+                            .context = c,
+                            .name = name_of,
+                            .measure = measure_one};
+    return nb_sweep_run(&sweep);
 }
 
 int nb_claim_measure(claim *c)

@@ -274,7 +274,7 @@ static int measure_one(const nb_limits *limits, nb_pace *pace)
     const int status = team ? measure_pace(limits, team, pace) : NB_MACHINE;
     nb_team_stop(team);
     free(cpus);
-    return nb_interrupted ? NB_INTERRUPTED : status;
+    return nb_interrupted ? nb_fail(NB_INTERRUPTED, "interrupted") : status;
 }
 
 int nb_limits_measure(nb_limits *limits)

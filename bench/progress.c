@@ -32,18 +32,3 @@ void nb_progress_clear(const nb_progress *progress)
     if (progress->shown)
         fputs("\r\033[K", stderr);
 }
-
-size_t *nb_shuffled(size_t count, unsigned long long seed)
-{
-    size_t *order = nb_allocate(count * sizeof *order);
-    uint64_t state = seed;
-    for (size_t i = 0; i < count; i++)
-        order[i] = i;
-    for (size_t i = count; i > 1; i--) {
-        const size_t j = (size_t)(nb_random(&state) % i);
-        const size_t kept = order[i - 1];
-        order[i - 1] = order[j];
-        order[j] = kept;
-    }
-    return order;
-}

@@ -19,7 +19,4 @@ void nb_progress_step(nb_progress *progress, const char *what);
 /* Clears the line. Call it before anything else is printed. */
 void nb_progress_clear(const nb_progress *progress);
 
-/* A random order of 0 .. count - 1, the same for the same seed; to be freed. */
-size_t *nb_shuffled(size_t count, unsigned long long seed);
-
 #endif

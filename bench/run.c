@@ -8,7 +8,7 @@
 #include "copy.h"
 #include "interrupt.h"
 #include "program.h"
-#include "progress.h"
+#include "sweep.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -184,28 +184,31 @@ static int make_cells(run *r)
 
 /* ---- The sweep ---------------------------------------------------------- */
 
+static char *name_of(void *context, size_t cell, char name[NB_NAME_BYTES])
+{
+    const run *r = context;
+    return nb_shape_name(r->cells[cell].variant, r->cells[cell].shape, name);
+}
+
+static int measure_one(void *context, size_t cell, size_t repetition)
+{
+    run *r = context;
+    run_cell *c = &r->cells[cell];
+    return c->shape->skipped || c->failed
+               ? NB_OK
+               : nb_run_cell(c, repetition, &r->topology, &r->record.csv);
+}
+
 static int measure_all(run *r)
 {
-    nb_progress progress;
-    nb_progress_start(&progress, r->count * r->options.repetitions);
-    int status = NB_OK;
-    for (size_t i = 0; i < r->options.repetitions && status == NB_OK; i++) {
-        size_t *order = nb_shuffled(r->count, r->options.filters.seed + i);
-        for (size_t j = 0; j < r->count && status == NB_OK; j++) {
-            run_cell *cell = &r->cells[order[j]];
-            char name[NB_NAME_BYTES];
-            nb_progress_step(&progress, nb_shape_name(cell->variant, cell->shape, name));
-            if (!cell->shape->skipped && !cell->failed)
-                status = nb_run_cell(cell, i, &r->topology, &r->record.csv);
-            if (nb_interrupted)
-                status = NB_INTERRUPTED;
-        }
-        free(order);
-    }
-    nb_progress_clear(&progress);
-    if (status == NB_INTERRUPTED)
-        nb_fail(status, "interrupted; what is finished stays in %s", r->options.out);
-    return status;
+    const nb_sweep sweep = {.count = r->count,
+                            .rounds = r->options.repetitions,
+                            .seed = r->options.filters.seed,
+                            .out = r->options.out,
+                            .context = r,
+                            .name = name_of,
+                            .measure = measure_one};
+    return nb_sweep_run(&sweep);
 }
 
 /* ---- The command -------------------------------------------------------- */
