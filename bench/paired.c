@@ -73,6 +73,8 @@ static double try_batch(const nb_paired *plan, size_t participant, size_t calls)
  * trusted. */
 static size_t calibrate(const nb_paired *plan, size_t participant)
 {
+    if (plan->participants[participant].call_ns >= plan->batch_ns)
+        return 1;
     for (size_t calls = 1;; calls *= 2) {
         const double ns = try_batch(plan, participant, calls);
         if (ns < plan->batch_ns / 2)

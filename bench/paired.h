@@ -15,6 +15,7 @@
 typedef struct nb_participant {
     void (*run)(void *context, size_t calls); /* returns when all are done */
     void *context;
+    double call_ns; /* if known: the batch of a long call is not tried out */
 } nb_participant;
 
 enum { NB_PARTICIPANTS = 6, NB_PAIRS = 8, NB_BATCH_NS = 20000 };

@@ -16,7 +16,8 @@
 static const char doc[] =
     "Times every kernel that the filters leave and writes one row a repetition, as it goes. Each "
     "is checked before and after it is timed. Without --level or --rows all cache levels are "
-    "measured, without --kernel all but the backward ones.\vThe ratio to a copy of the same rows "
+    "measured, without --kernel the default algorithms of all but the backward ones.\vThe ratio to "
+    "a copy of the same rows "
     "is measured interleaved with it, and so is "
     "with --unfused that to the chain of plain kernels that a fused one takes the place of.";
 
@@ -121,12 +122,14 @@ typedef struct run {
     nb_record record;
 } run;
 
-/* The copy stands beside every kernel, and with the gradients a sweep would take
- * half an hour: by themselves only where they are asked for. */
+/* The copy stands beside every kernel, and with the gradients and the algorithms that are
+ * there for comparison a sweep would take an hour: only where they are asked for. */
 static bool is_left_out(const run *r, const nb_variant *variant)
 {
-    return (variant->op == NK_OP_copy || nk_op_is_backward(variant->op)) &&
-           r->options.filters.kernel.count == 0;
+    const nb_options *f = &r->options.filters;
+    return f->kernel.count == 0 &&
+           (variant->op == NK_OP_copy || nk_op_is_backward(variant->op) ||
+            (f->algorithm.count == 0 && strcmp(variant->kernel->algorithm, "default") != 0));
 }
 
 static void add_cell(run *r, size_t variant, nb_shape *shape)

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 enum { HANG_S = 4 }; /* more than a repetition takes, calibration included */
-static const double min_seconds = 0.03, paired_budget_ns = 0.02e9;
+static const double min_seconds = 0.02, paired_budget_ns = 0.02e9;
 
 static char now_running[NB_NAME_BYTES]; /* what a crash is reported with */
 
@@ -165,9 +165,10 @@ static int time_kernel(run_cell *cell, repetition *now)
 
 static void measure_paired(repetition *now)
 {
-    const nb_participant all[] = {[RUN_KERNEL] = {nb_side_run, &now->sides[RUN_KERNEL]},
-                                  [RUN_COPY] = {nb_side_run, &now->sides[RUN_COPY]},
-                                  [RUN_UNFUSED] = {nb_chain_run, &now->chain}};
+    const nb_participant all[] = {
+        [RUN_KERNEL] = {nb_side_run, &now->sides[RUN_KERNEL], now->alone.time_ns},
+        [RUN_COPY] = {nb_side_run, &now->sides[RUN_COPY], 0},
+        [RUN_UNFUSED] = {nb_chain_run, &now->chain, 0}};
     const nb_paired plan = {.participants = all,
                             .count = slots(now),
                             .pairs = 1,

@@ -9,6 +9,7 @@
 #define NB_WORKSPACE_H
 
 #include "catalog.h"
+#include <pthread.h>
 #include <stdbool.h>
 
 /* What the rows of x (and residual, dy, dh) are like. */
@@ -52,6 +53,7 @@ typedef struct nb_workspace {
     void *scratch;          /* one for all sets, as a chain would use it; NULL: none */
     unsigned char *arena;
     size_t arena_bytes;
+    pthread_t thread; /* that mapped it */
 } nb_workspace;
 
 /* The next of a stream of random numbers; any state begins one. */
