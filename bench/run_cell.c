@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 enum { HANG_S = 4 }; /* more than a repetition takes, calibration included */
-static const double min_seconds = 0.02, paired_budget_ns = 0.02e9;
+static const double min_seconds = 0.01, paired_budget_ns = 0.02e9;
 
 static char now_running[NB_NAME_BYTES]; /* what a crash is reported with */
 
