@@ -39,7 +39,7 @@ typedef struct claim_cell {
     nb_job_result *results; /* [processes], those with status NB_OK first */
     size_t done;
     bool failed;
-    nb_limit limits[NB_PARTICIPANTS];
+    nb_limit limits[NB_PARTICIPANTS]; /* unknown in a training step, and without a level */
     bool training;         /* a call of LayerNorm is that and its gradient, and so with RMSNorm */
     const nb_model *model; /* whose answer it is a part of; NULL: none's */
 } claim_cell;
@@ -117,8 +117,7 @@ nb_estimate nb_claim_saving(const claim_cell *cell);
 
 /* Of one call: the median of all observations. */
 double nb_claim_call_ns(const claim_cell *cell, size_t side);
-/* How much of its limit a side reaches, in a training step with its gradient; NAN if
- * unknown. */
+/* How much of its limit a side reaches; NAN if unknown. */
 double nb_claim_share(const claim_cell *cell, size_t side);
 /* "below", "within", "above" 15-20 %, or "cannot tell", of a saving between these. */
 const char *nb_claim_word(double low, double high);

@@ -37,37 +37,21 @@ nb_estimate nb_claim_ratio(const claim_cell *cell, size_t a, size_t b)
     return estimate;
 }
 
-typedef double time_function(const claim_cell *cell, const nb_paired_result *p, size_t pair,
-                             size_t side);
-
-/* Of one kernel alone, also in a training step. */
-static double kernel_ns(const claim_cell *cell, const nb_paired_result *p, size_t pair, size_t side)
-{
-    (void)cell;
-    return p->time_ns[pair][side];
-}
-
-static double median_ns(const claim_cell *cell, size_t side, time_function *time_of)
+double nb_claim_call_ns(const claim_cell *cell, size_t side)
 {
     double *values = nb_allocate(cell->done * NB_PAIRS * sizeof *values);
     size_t count = 0;
     for (size_t i = 0; i < cell->done; i++)
         for (size_t pair = 0; pair < cell->results[i].paired.pairs; pair++)
-            values[count++] = time_of(cell, &cell->results[i].paired, pair, side);
+            values[count++] = cell->results[i].paired.time_ns[pair][side];
     const double median = nb_median(values, count);
     free(values);
     return median;
 }
 
-double nb_claim_call_ns(const claim_cell *cell, size_t side)
-{
-    return median_ns(cell, side, kernel_ns);
-}
-
 double nb_claim_share(const claim_cell *cell, size_t side)
 {
-    const double gradient = cell->training ? cell->limits[LAYER_BWD + side].ns : 0;
-    return (cell->limits[side].ns + gradient) / median_ns(cell, side, pair_ns);
+    return nb_limit_share(cell->limits[side], nb_claim_call_ns(cell, side));
 }
 
 /* How much further LayerNorm is from its limit than RMSNorm from its own. Where they are
@@ -212,22 +196,27 @@ static int by_hidden(const void *left, const void *right)
     return 0;
 }
 
+/* Of the columns that are there. */
 void nb_claim_print_legend(const claim *c)
 {
-    const size_t processes = c->options.processes;
+    const claim_options *o = &c->options;
+    const bool axes = o->axes, sweep = !axes && !o->meanings && o->filters.model.count == 0;
+    const size_t processes = o->processes;
     double *any = nb_allocate(processes * sizeof *any);
     for (size_t i = 0; i < processes; i++)
         any[i] = (double)i;
     printf("\nsaves: 1 - RMSNorm's time / LayerNorm's, the median of %zu processes; the interval "
-           "holds it\n"
-           "  with %.1f %%. /copy: LayerNorm's and RMSNorm's times over that of a copy of the same "
-           "rows; of\n"
-           "  limit: their shares of the least time that the machine allows.\n"
-           "cannot tell: shares   LayerNorm is further from its limit than RMSNorm by more than "
+           "holds it\n  with %.1f %%.\n",
+           processes, 100 * nb_estimate_median(any, processes).coverage);
+    if (sweep)
+        puts("/copy: LayerNorm's and RMSNorm's times over that of a copy of the same rows.");
+    if (sweep || axes)
+        puts("of limit: what share both reach of the least time that the machine allows.");
+    printf("cannot tell: shares   LayerNorm is further from its limit than RMSNorm by more than "
            "%.0f points:\n"
            "                      what is saved may be a slow LayerNorm\n"
            "cannot tell: rival    another algorithm of LayerNorm is faster than the one compared\n",
-           processes, 100 * nb_estimate_median(any, processes).coverage, 100 * share_margin);
+           100 * share_margin);
     free(any);
 }
 

@@ -67,7 +67,7 @@ static int hold(const nb_topology *t, const nb_variant *const *variants, nb_cont
     int status = open_operands(t, variants[0]->op, false, &stage);
     for (size_t i = 0; i < contest->count && status == NB_OK; i++) {
         nb_side_init(&sides[i], variants[i], &stage);
-        participants[i] = (nb_participant){nb_side_run, &sides[i], 0};
+        participants[i] = (nb_participant){.run = nb_side_run, .context = &sides[i]};
         char *wrong = nb_side_check(&sides[i]);
         status = wrong ? fail_check(variants[i], wrong) : NB_OK;
     }
@@ -129,7 +129,8 @@ static int compare_fusion(const nb_topology *t, const nb_variants *all, const ch
         wrong = wrong ? wrong : nb_chain_check(&chain);
         status = wrong ? fail_check(fused, wrong) : NB_OK;
     }
-    const nb_participant both[] = {{nb_side_run, &side, 0}, {nb_chain_run, &chain, 0}};
+    const nb_participant both[] = {{.run = nb_side_run, .context = &side},
+                                   {.run = nb_chain_run, .context = &chain}};
     if (status == NB_OK)
         measure(both, contest);
     nb_chain_free(&chain);

@@ -4,6 +4,7 @@
 #include "limit.h"
 #include "program.h"
 
+#include <limits.h>
 #include <math.h>
 #include <string.h>
 #include <unistd.h>
@@ -26,6 +27,16 @@ typedef struct demand {
     double row;           /* bytes of what is read twice in each row; 0: nothing is */
     double flops;         /* NAN: unknown */
 } demand;
+
+/* The limit is the operation's: an algorithm of more work must not have an easier one. */
+static int fewest_flops(int op)
+{
+    int fewest = INT_MAX;
+    for (size_t i = 0; i < nk_algorithm_count; i++)
+        if (nk_algorithms[i].op == op && nk_algorithms[i].flops < fewest)
+            fewest = nk_algorithms[i].flops;
+    return fewest;
+}
 
 static demand demand_of(const nb_variant *v, const nb_shape *shape)
 {
@@ -51,7 +62,7 @@ static demand demand_of(const nb_variant *v, const nb_shape *shape)
     if ((options & NK_TAKES_EPS) && !(options & NK_TAKES_FRACTION))
         d.row = (double)(spec->hidden * nk_dtypes[spec->dtype].bytes);
     if (v->algorithm)
-        d.flops = (double)spec->rows * (double)spec->hidden * (v->algorithm->flops + params);
+        d.flops = (double)spec->rows * (double)spec->hidden * (fewest_flops(v->op) + params);
     return d;
 }
 
@@ -259,16 +270,15 @@ static int measure_again(nb_limits *limits, const nb_variant *v, const nb_shape 
 }
 
 int nb_limits_find_for(nb_limits *limits, const nb_variant *v, const nb_shape *shape,
-                       double time_ns, nb_limit *limit)
+                       double time_ns)
 {
     enum { TRIES = 8, PAUSE_US = 200000 };
     int status = NB_OK;
-    *limit = nb_limits_of(limits, v, shape);
-    for (size_t i = 0; i < TRIES && status == NB_OK && nb_limit_share(*limit, time_ns) > tolerance;
+    for (size_t i = 0; i < TRIES && status == NB_OK &&
+                       nb_limit_share(nb_limits_of(limits, v, shape), time_ns) > tolerance;
          i++) {
         usleep(PAUSE_US);
         status = measure_again(limits, v, shape);
-        *limit = nb_limits_of(limits, v, shape);
     }
     return status;
 }

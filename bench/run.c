@@ -122,14 +122,14 @@ typedef struct run {
     nb_record record;
 } run;
 
-/* The copy stands beside every kernel, and with the gradients and the algorithms that are
+/* The copy stands beside every kernel, and with the gradients and our algorithms that are
  * there for comparison a sweep would take an hour: only where they are asked for. */
 static bool is_left_out(const run *r, const nb_variant *variant)
 {
     const nb_options *f = &r->options.filters;
-    return f->kernel.count == 0 &&
-           (variant->op == NK_OP_copy || nk_op_is_backward(variant->op) ||
-            (f->algorithm.count == 0 && strcmp(variant->kernel->algorithm, "default") != 0));
+    return f->kernel.count == 0 && (variant->op == NK_OP_copy || nk_op_is_backward(variant->op) ||
+                                    (f->algorithm.count == 0 && !variant->provider->foreign &&
+                                     strcmp(variant->kernel->algorithm, "default") != 0));
 }
 
 static void add_cell(run *r, size_t variant, nb_shape *shape)
@@ -182,6 +182,8 @@ static int make_cells(run *r)
         for (size_t s = 0; s < r->shapes[i].count && status == NB_OK; s++)
             add_cell(r, i, &r->shapes[i].items[s]);
     }
+    if (status == NB_OK && r->count == 0)
+        return nb_fail(NB_USAGE, "the filters leave what is only timed where --kernel names it");
     return status;
 }
 
@@ -275,9 +277,12 @@ static int measure_with_limits(run *r)
     for (size_t i = 0; i < r->count && status == NB_OK; i++) {
         run_cell *cell = &r->cells[i];
         if (!cell->shape->skipped)
-            status = nb_limits_find_for(&r->limits, cell->variant, cell->shape,
-                                        nb_run_call_ns(cell), &cell->limit);
+            status =
+                nb_limits_find_for(&r->limits, cell->variant, cell->shape, nb_run_call_ns(cell));
     }
+    for (size_t i = 0; i < r->count; i++)
+        if (!r->cells[i].shape->skipped)
+            r->cells[i].limit = nb_limits_of(&r->limits, r->cells[i].variant, r->cells[i].shape);
     return status;
 }
 

@@ -166,9 +166,11 @@ static int time_kernel(run_cell *cell, repetition *now)
 static void measure_paired(repetition *now)
 {
     const nb_participant all[] = {
-        [RUN_KERNEL] = {nb_side_run, &now->sides[RUN_KERNEL], now->alone.time_ns},
-        [RUN_COPY] = {nb_side_run, &now->sides[RUN_COPY], 0},
-        [RUN_UNFUSED] = {nb_chain_run, &now->chain, 0}};
+        [RUN_KERNEL] = {.run = nb_side_run,
+                        .context = &now->sides[RUN_KERNEL],
+                        .call_ns = now->alone.time_ns},
+        [RUN_COPY] = {.run = nb_side_run, .context = &now->sides[RUN_COPY]},
+        [RUN_UNFUSED] = {.run = nb_chain_run, .context = &now->chain}};
     const nb_paired plan = {.participants = all,
                             .count = slots(now),
                             .pairs = 1,

@@ -110,7 +110,7 @@ static void measure(const nb_job *job, loaded *l, nb_job_result *result)
 {
     nb_participant participants[NB_PARTICIPANTS];
     for (size_t i = 0; i < l->count; i++)
-        participants[i] = (nb_participant){nb_side_run, &l->sides[i], 0};
+        participants[i] = (nb_participant){.run = nb_side_run, .context = &l->sides[i]};
     const nb_paired plan = {.participants = participants,
                             .count = l->count,
                             .pairs = job->pairs,

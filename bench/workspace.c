@@ -134,12 +134,14 @@ static float row_level(const nb_workspace_spec *spec, size_t row)
 }
 
 /* Each element takes one number: those of the rows before are passed over. Ordinary rows
- * repeat: to make new ones would take longer than to time them. */
+ * repeat after a while: to make new ones would take longer than to time them. */
 static void fill_rows(const nb_workspace_spec *spec, void *p, uint64_t state)
 {
-    enum { NEW_ELEMENTS = 1 << 20 };
-    const bool repeats = spec->kind == NB_ROWS_NORMAL && spec->hidden < NEW_ELEMENTS;
-    const size_t period = repeats ? NEW_ELEMENTS / spec->hidden : SIZE_MAX;
+    enum { NEW_ELEMENTS = 1 << 20, NEW_ROWS = 17 };
+    const size_t fresh = NEW_ELEMENTS / spec->hidden;
+    const size_t period = spec->kind != NB_ROWS_NORMAL ? SIZE_MAX
+                          : fresh < NEW_ROWS           ? NEW_ROWS
+                                                       : fresh;
     const size_t row_bytes = spec->hidden * nk_dtypes[spec->dtype].bytes;
     unsigned char *rows = p;
     for (size_t r = 0; r < spec->rows; r++) {

@@ -48,6 +48,8 @@ holds 'filters give the axes their values' is "$(cells "$work/b.csv" | grep ',sc
 expect 2 'no pair to compare' "$normbench" claim --axes --kernel dyt
 expect 0 'f32, hot, 1 thread, forward + backward' "$normbench" claim $quick --isa scalar --hidden 64 --rows 2 \
     --kernel layernorm,rmsnorm,layernorm_bwd,rmsnorm_bwd --out "$work/t.csv"
+holds 'whose limit is not known, unlike that of the plain cell' is \
+    "$(grep -cE '"limit_ns":[[:space:]]*[0-9]' "$work/t.json")" 4
 holds 'a training step is both kernels and both gradients' is \
     "$(column 9,27 "$work/t.csv" | tail -5 | tr '\n' ' ')" \
     'layernorm,0 rmsnorm,1 copy,2 layernorm_bwd,3 rmsnorm_bwd,4 '
@@ -122,7 +124,8 @@ fi
 # ---- A machine that shows little of itself
 expect 0 'hidden 64, 32 rows (level unknown)' env HWLOC_COMPONENTS=stop "$normbench" claim --axes \
     $quick --isa scalar --hidden 64 --rows 1 --dtype f32 --mode hot --kernel layernorm,rmsnorm \
-    --algorithm default --threads 1 --provider normkernels
+    --algorithm default --threads 1 --provider normkernels --out "$work/u.csv"
+holds 'without a level no limit is known' is "$(grep -cE '"limit_ns":[[:space:]]*[0-9]' "$work/u.json")" 0
 
 # ---- What is printed is what the CSV says
 expect 0 '15-20 % hold' "$normbench" claim --isa scalar --hidden 768 --rows 2 --quick --processes 3 \

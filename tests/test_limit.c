@@ -178,6 +178,19 @@ static void what_is_not_known_is_no_limit(void **state)
     assert_limit(limit_at(&v, &shape, 4, 1e-9, 1e9), NB_LIMIT_SLOTS, 2 * 64 * 512 * 4 / 4);
 }
 
+/* More work is no excuse. */
+static void a_limit_is_the_operations(void **state)
+{
+    (void)state;
+    static const nk_kernel welford = {"layernorm", "welford", "f32", "scalar", NULL, NULL};
+    const nb_variant fast = a_variant(&ours, &kernels[1]), slow = a_variant(&ours, &welford);
+    const nb_shape shape = a_shape(&fast, 2, 768);
+    const nb_limit one = limit_at(&fast, &shape, 1e3, 1e3, 1);
+    const nb_limit other = limit_at(&slow, &shape, 1e3, 1e3, 1);
+    assert_int_equal(one.kind, NB_LIMIT_FLOPS);
+    assert_true(one.ns == other.ns);
+}
+
 int main(void)
 {
 #define LIMIT_TEST(name) cmocka_unit_test_setup_teardown(name, make_machine, free_limits)
@@ -188,6 +201,7 @@ int main(void)
         LIMIT_TEST(just_beyond_a_cache_little_must_enter),
         LIMIT_TEST(a_row_that_l1_cannot_hold_enters_twice),
         LIMIT_TEST(a_strangers_isa_is_but_a_name),
+        LIMIT_TEST(a_limit_is_the_operations),
         LIMIT_TEST(more_threads_than_cpus_have_no_limit),
         LIMIT_TEST(what_is_not_known_is_no_limit),
     };

@@ -62,7 +62,7 @@ static nb_paired_result measure_fakes(fake *fakes, size_t count, void (*run)(voi
 {
     nb_participant participants[NB_PARTICIPANTS];
     for (size_t i = 0; i < count; i++)
-        participants[i] = (nb_participant){run, &fakes[i], 0};
+        participants[i] = (nb_participant){.run = run, .context = &fakes[i]};
     const nb_paired plan = {participants, count, pairs, 20000, budget_ns, fake_now};
     nb_paired_result result;
     fake_ns = 0;

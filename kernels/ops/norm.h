@@ -118,8 +118,8 @@ NK_INLINE void settle_row(statistics *s, row *w, const nk_args *a, size_t r,
         rstd[r] = (float)s->rstd;
 }
 
-/* Of h = x + norm(residual) the next row would be read twice ahead; stores past the
- * caches want one row's after the other's. */
+/* A row of SOURCE_NORM_ADD would have to be read twice ahead; stores past the caches want
+ * one row's after the other's. */
 NK_INLINE bool goes_ahead(bool stream)
 {
     return OP_SOURCE != SOURCE_NORM_ADD && !stream;

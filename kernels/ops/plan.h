@@ -46,7 +46,7 @@ static inline plan plan_rows(const nk_args *a, nk_dtype dtype, size_t streams, b
         rows = may_go_ahead ? 2 : (room - params) / row_bytes;
     else if (a->rows >= 8 && (a->beta || row_bytes > l1)) {
         rows = l2 / 2 / row_bytes;
-        tile = TILE / bytes;
+        tile = rows < 2 ? tile : TILE / bytes;
     }
     return (plan){.rows = rows < 1 ? 1 : rows < PLAN_ROWS ? rows : PLAN_ROWS, .tile = tile};
 }

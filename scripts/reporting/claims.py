@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cells of `normbench claim` by what they compare and where: what the program
-prints, computed anew from its CSV."""
+prints, computed anew from its CSV and the limits of its machine file."""
 import collections
 import statistics
 
@@ -27,12 +27,11 @@ class Cell(savings.Cell):
     """All observations of one place; in a training step a kernel's time is that of both."""
 
     def __init__(self, place, rows, source):
-        limits = savings.limits_of(rows, source.limits())
-        if place.training:
-            limits = [limits[LAYER] + limits[RIVALS], limits[RMS] + limits[RIVALS + 1], limits[COPY]]
-        super().__init__(rows[:RIVALS] if place.training else rows, limits)
+        limits = source.limits()
+        super().__init__(rows[:RIVALS] if place.training else rows,
+                         savings.limits_of(rows, limits))
         self.place, self.source = place, source
-        rms = source.limits().get((reader.cell_name(rows[RMS]), rows[RMS].level), {})
+        rms = limits.get((reader.cell_name(rows[RMS]), rows[RMS].level), {})
         self.limited_by = rms.get("limited_by")
 
     def add(self, group):

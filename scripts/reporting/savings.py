@@ -79,7 +79,9 @@ class Cell:
 
 
 def limits_of(rows, limits):
-    """The least time of a call of each row."""
+    """The least time of a call of each row; unknown without a level, and in a training step."""
+    if any(row.kernel.endswith("_bwd") for row in rows) or not rows[0].level:
+        return [math.nan] * len(rows)
     cells = (limits.get((reader.cell_name(row), row.level), {}) for row in rows)
     return [cell.get("limit_ns", math.nan) for cell in cells]
 
@@ -148,9 +150,7 @@ def _training(cell):
     if len(pairs) != 2 or cell.copy() is None:
         return None
     step = Cell([cell.rows[i]._replace(kernel=f"{names[i]}{TRAINING}") for i, _ in pairs] +
-                [cell.rows[cell.copy()]],
-                [cell.limits_ns[i] + cell.limits_ns[j] for i, j in pairs] +
-                [cell.limits_ns[cell.copy()]])
+                [cell.rows[cell.copy()]], [math.nan] * 3)
     for process, all_times in cell.pairs.items():
         step.pairs[process] = [[times[i] + times[j] for i, j in pairs] + [times[cell.copy()]]
                                for times in all_times]
