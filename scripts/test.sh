@@ -106,7 +106,7 @@ configuration_clang() {
 # -O1: at -O2 gcc takes minutes for the instrumented kernels.
 configuration_sanitize() {
     build sanitize -Db_sanitize=address,undefined -Doptimization=1 -Ddebug=false -Dc_args=-g1 &&
-        NORMBENCH_TEST_SCALE=small run_tests sanitize --timeout-multiplier 5
+        NORMBENCH_TEST_SCALE=tiny run_tests sanitize --timeout-multiplier 5
 }
 configuration_nehalem() {
     build gcc && NORMBENCH_TEST_SCALE=tiny NORMBENCH_TEST_ISAS='scalar' run_tests gcc \
