@@ -138,7 +138,7 @@ static float row_level(const nb_workspace_spec *spec, size_t row)
 static void fill_rows(const nb_workspace_spec *spec, void *p, uint64_t state)
 {
     enum { NEW_ELEMENTS = 1 << 20, NEW_ROWS = 17 };
-    const size_t fresh = NEW_ELEMENTS / spec->hidden;
+    const size_t fresh = spec->hidden ? NEW_ELEMENTS / spec->hidden : NEW_ELEMENTS;
     const size_t period = spec->kind != NB_ROWS_NORMAL ? SIZE_MAX
                           : fresh < NEW_ROWS           ? NEW_ROWS
                                                        : fresh;

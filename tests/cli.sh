@@ -194,6 +194,12 @@ case_3_4 "$cases/unknown_option" ', "gamma": "x.npy"}, "groups": 2, "expected": 
 case_3_4 "$cases/add" ', "residual": "x.npy"}, "expected": {"h": {"file": "y.npy", "atol": 0, "rtol": 0}}}'
 sed 's/rmsnorm/residual_add/' "$cases/add/case.json" >"$work/json" && mv "$work/json" "$cases/add/case.json"
 npy "$cases/add/y.npy" 1 '<f4' '(1, 1, 2)' '\000\000\300\100\000\000\000\101'
+case_3_4 "$work/nothing/c" "$expected" # rows of no element
+sed 's/"rows": 1, "hidden": 2/"rows": 2, "hidden": 0/' "$work/nothing/c/case.json" >"$work/json" &&
+    mv "$work/json" "$work/nothing/c/case.json"
+npy "$work/nothing/c/x.npy" 1 '<f4' '(2, 0)' ''
+npy "$work/nothing/c/y.npy" 1 '<f4' '(2, 0)' ''
+expect 0 'rmsnorm scalar f32: 1 cases, 0 failed' verify --vectors "$work/nothing"
 expect 0 'rmsnorm scalar f32: 3 cases, 0 failed' verify --vectors "$cases"
 expect_no 'failed:'
 grep -qF 'skipped: 3 (groupnorm 1, rmsnorm with groups 1, z of rmsnorm 1)' "$work/output" ||
