@@ -17,6 +17,14 @@ expect 0 'dyt_bwd' "$normbench" run --kernel "$(echo $all | tr ' ' ,)" --dtype f
 holds 'a copy for each' is "$(column 9 "$work/all.csv" | grep -c copy)" \
     "$(($(column 9 "$work/all.csv" | grep -vc copy) / 2 + 3))"
 
+# ---- run: what is left out unless it is asked for
+expect 0 'layernorm' "$normbench" run --dtype f32 --isa scalar --hidden 70 --rows 2 --repetitions 1 \
+    --out "$work/usual.csv"
+holds 'default algorithms alone' is "$(column 10 "$work/usual.csv" | sort -u | tr '\n' ' ')" 'default '
+holds 'and no gradients' is "$(column 9 "$work/usual.csv" | grep -c _bwd)" 0
+expect 0 'welford' "$normbench" run --dtype f32 --isa scalar --hidden 70 --rows 2 --repetitions 1 \
+    --algorithm welford --out "$work/welford.csv"
+
 small="--kernel rmsnorm --dtype f32 --isa scalar --hidden 768 --rows 2"
 
 # ---- run: the CSV and the machine file
