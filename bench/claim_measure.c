@@ -123,8 +123,8 @@ static int find_limits(claim *c)
         claim_cell *cell = &c->cells[i];
         for (size_t side = 0; side < cell->count && cell->done && has_limits(cell); side++)
             if (side != COPY && status == NB_OK)
-                status = nb_limits_find_for(&c->limits, cell->variants[side], cell->shape,
-                                            nb_claim_call_ns(cell, side));
+                status = nb_limits_confirm(&c->limits, cell->variants[side], cell->shape,
+                                           nb_claim_call_ns(cell, side));
     }
     for (size_t i = 0; i < c->count; i++)
         for (size_t side = 0; side < c->cells[i].count; side++)

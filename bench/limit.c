@@ -269,8 +269,7 @@ static int measure_again(nb_limits *limits, const nb_variant *v, const nb_shape 
     return status;
 }
 
-int nb_limits_find_for(nb_limits *limits, const nb_variant *v, const nb_shape *shape,
-                       double time_ns)
+int nb_limits_confirm(nb_limits *limits, const nb_variant *v, const nb_shape *shape, double time_ns)
 {
     enum { TRIES = 8, PAUSE_US = 200000 };
     int status = NB_OK;

@@ -90,8 +90,8 @@ nb_limit nb_limits_of(const nb_limits *limits, const nb_variant *variant, const 
 
 /* Where a call takes less time than its limit, its paces are measured some times more: a
  * neighbour on the same core may have halved them. NB_OK, or a status after a message. */
-int nb_limits_find_for(nb_limits *limits, const nb_variant *variant, const nb_shape *shape,
-                       double time_ns);
+int nb_limits_confirm(nb_limits *limits, const nb_variant *variant, const nb_shape *shape,
+                      double time_ns);
 
 /* The limit over the time; NAN if either is unknown. */
 double nb_limit_share(nb_limit limit, double time_ns);

@@ -278,7 +278,7 @@ static int measure_with_limits(run *r)
         run_cell *cell = &r->cells[i];
         if (!cell->shape->skipped)
             status =
-                nb_limits_find_for(&r->limits, cell->variant, cell->shape, nb_run_call_ns(cell));
+                nb_limits_confirm(&r->limits, cell->variant, cell->shape, nb_run_call_ns(cell));
     }
     for (size_t i = 0; i < r->count; i++)
         if (!r->cells[i].shape->skipped)
