@@ -30,6 +30,9 @@ NEEDS_BROWSER=('cmd:chromium|chromium' 'cmd:chromedriver|chromium-driver'
 NEEDS_CLANG=('cmd:clang|clang' 'cmd:clang-format-14|clang-format-14')
 # shellcheck disable=SC2034
 NEEDS_LINT=('cmd:yamllint|yamllint')
+# Holds workflows against GitHub's own schema, which it brings along.
+# shellcheck disable=SC2034
+NEEDS_SCHEMA=('py:pip|python3-pip' 'pypi:check_jsonschema|check-jsonschema==0.39.0')
 # shellcheck disable=SC2034
 NEEDS_X86_EMULATION=('cmd:qemu-x86_64-static|qemu-user-static')
 # shellcheck disable=SC2034

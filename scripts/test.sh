@@ -17,7 +17,8 @@ in each configuration, all of them unless some are named:
   nehalem    the gcc build on an emulated x86-64 CPU without AVX
   max        the gcc build on an emulated x86-64 CPU with AVX2, without AVX-512
   aarch64    an AArch64 cross build, emulated
-  format     clang-format finds nothing to change, yamllint nothing to blame
+  format     clang-format finds nothing to change, yamllint and the schema of GitHub's
+             workflows nothing to blame
 
 On a CPU other than x86-64 the emulated ones are left out. Builds stay in build-*/.
 
@@ -49,18 +50,19 @@ if [ ${#chosen[@]} -eq 0 ]; then
 fi
 
 needs=("${NEEDS_BUILD[@]}" "${NEEDS_TEST[@]}")
-browser=false
+browser=false schema=false
 for configuration in "${chosen[@]}"; do
     case $configuration in
         gcc) browser=true ;;
         clang) needs+=("${NEEDS_CLANG[@]}") ;;
-        format) needs+=("${NEEDS_CLANG[@]}" "${NEEDS_LINT[@]}") ;;
+        format) schema=true && needs+=("${NEEDS_CLANG[@]}" "${NEEDS_LINT[@]}") ;;
         nehalem | max) needs+=("${NEEDS_X86_EMULATION[@]}") ;;
         aarch64) needs+=("${NEEDS_AARCH64[@]}") ;;
     esac
 done
 need_packages "${needs[@]}"
 ! $browser || want_packages 'the tests of the report' "${NEEDS_REPORT[@]}" "${NEEDS_BROWSER[@]}"
+! $schema || want_packages "the workflow's schema" "${NEEDS_SCHEMA[@]}"
 
 export LC_ALL=C
 export CMOCKA_MESSAGE_OUTPUT=TAP # a line a test case, which count() reads
@@ -123,7 +125,9 @@ configuration_aarch64() {
 }
 configuration_format() {
     git ls-files -z '*.c' '*.h' '*.cc' | xargs -0 clang-format-14 --dry-run --Werror &&
-        yamllint --strict .github
+        yamllint --strict .github &&
+        PYTHONPATH=build-python python3 -m check_jsonschema \
+            --builtin-schema vendor.github-workflows .github/workflows/*.yml
 }
 
 # count LOG: prints "passed failed skipped" of a meson testlog.json. A program
