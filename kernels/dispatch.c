@@ -66,7 +66,7 @@ static const char *why_unavailable(int isa, nk_function function)
         return missing;
     if (nk_isa_restricted(isa))
         return restricted_text;
-    return function ? NULL : "not built for this architecture";
+    return function ? NULL : "not in this build";
 }
 
 static void list(const char *text)
