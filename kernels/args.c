@@ -171,7 +171,7 @@ static bool streaming_pays(int op, nk_dtype dtype, const nk_args *a)
     return dtype == NK_F32 || !fused || a->dy;
 }
 
-static void decide_store(int op, nk_dtype dtype, nk_args *a)
+static void decide_store(int op, nk_dtype dtype, bool isa_streams, nk_args *a)
 {
     if (a->store == NK_STORE_AUTO) {
         const size_t llc = a->llc_bytes ? a->llc_bytes : nk_machine()->llc_bytes;
@@ -180,13 +180,13 @@ static void decide_store(int op, nk_dtype dtype, nk_args *a)
                            streaming_pays(op, dtype, a);
         a->store = large ? NK_STORE_STREAM : NK_STORE_CACHED;
     }
-    if (a->store == NK_STORE_STREAM && !output_rows_are_aligned(dtype, a))
+    if (a->store == NK_STORE_STREAM && !(isa_streams && output_rows_are_aligned(dtype, a)))
         a->store = NK_STORE_CACHED;
     if (a->store_used)
         *a->store_used = a->store;
 }
 
-nk_status nk_args_check(int op, nk_dtype dtype, const nk_args *args, nk_args *out)
+nk_status nk_args_check(int op, nk_dtype dtype, bool isa_streams, const nk_args *args, nk_args *out)
 {
     nk_status status = take_struct(args, out);
     /* from here on the caller's struct is read: loads from the copy just written would
@@ -203,6 +203,6 @@ nk_status nk_args_check(int op, nk_dtype dtype, const nk_args *args, nk_args *ou
     if (status == NK_OK)
         status = take_strides(args, out);
     if (status == NK_OK)
-        decide_store(op, dtype, out);
+        decide_store(op, dtype, isa_streams, out);
     return status;
 }

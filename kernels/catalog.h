@@ -124,8 +124,10 @@ size_t nk_call_bytes(int op, nk_dtype dtype, const nk_args *args);
 double nk_call_flops(const nk_algorithm_info *algorithm, const nk_args *args);
 
 /* Checks a caller's arguments for an op before anything is written, and fills
- * `out` with all of them: strides resolved, the store mode decided. */
-nk_status nk_args_check(int op, nk_dtype dtype, const nk_args *args, nk_args *out);
+ * `out` with all of them: strides resolved, the store mode decided (cached where the ISA
+ * has no stores that stream). */
+nk_status nk_args_check(int op, nk_dtype dtype, bool isa_streams, const nk_args *args,
+                        nk_args *out);
 
 /* The default kernel for this CPU. */
 nk_status nk_call(int op, nk_dtype dtype, const nk_args *args);

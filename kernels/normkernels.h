@@ -64,7 +64,8 @@ enum {
  * AUTO streams past the caches when the operands of this call exceed 5/8 of
  * `llc_bytes` (but never for a norm fused with an addition before it in 16 bits,
  * which is bound by arithmetic); STREAM asks for it; either falls back to cached stores where
- * output rows are not aligned to 64 bytes. */
+ * output rows are not aligned to 64 bytes, and on ISAs that have no such stores (scalar and
+ * NEON). */
 enum { NK_STORE_AUTO = 0, NK_STORE_CACHED = 1, NK_STORE_STREAM = 2 };
 
 /* The arguments of every kernel. Set all to zero, set `size`, then what the

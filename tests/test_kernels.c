@@ -297,9 +297,11 @@ static void slices(const problem *p, const result *whole)
 }
 
 /* Streamed or not, by request or by size: the same bits; and the kernel says
- * which. Whether it streams at all is the ISA's affair. */
+ * which. */
 static void stores(const problem *p, const result *whole)
 {
+    const char *isa = whole->kernel->isa;
+    const bool never = !strcmp(isa, "scalar") || !strcmp(isa, "neon");
     static const struct {
         uint32_t store;
         size_t llc_bytes;
@@ -316,7 +318,7 @@ static void stores(const problem *p, const result *whole)
             result r;
             run(whole->kernel, p, &l, &r);
             check_same(p, whole, &r, "another store");
-            if (modes[i].cached && r.store_used != NK_STORE_CACHED)
+            if ((modes[i].cached || never) && r.store_used != NK_STORE_CACHED)
                 report(whole->kernel, p, "streamed, store %u, llc_bytes %zu", l.store, l.llc_bytes);
             result_free(&r);
         }

@@ -8,7 +8,7 @@
     static nk_status NK_JOIN(nk_, NK_KERNEL_NAME, _##name##_, NK_ISA_NAME)(const nk_args *args)    \
     {                                                                                              \
         nk_args a;                                                                                 \
-        const nk_status status = nk_args_check(NK_OP_INDEX, constant, args, &a);                   \
+        const nk_status status = nk_args_check(NK_OP_INDEX, constant, VEC_STREAMS, args, &a);      \
         if (status == NK_OK && a.rows != 0 && a.hidden != 0)                                       \
             run(&a, constant);                                                                     \
         return status;                                                                             \

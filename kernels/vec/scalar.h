@@ -231,6 +231,8 @@ NK_INLINE void vec_store_f32_n(float *p, size_t i, size_t n, vec v, nk_dtype dty
     vec_store_n(p, i, n, v, NK_F32);
 }
 
+#define VEC_STREAMS 0
+
 /* The baseline's non-temporal stores are vector ones; scalar has none. */
 NK_INLINE void vec_stream(void *p, size_t i, vec v, nk_dtype dtype)
 {
