@@ -15,17 +15,23 @@ uint64_t mix(uint64_t a, uint64_t b)
     return z ^ (z >> 31);
 }
 
-float normal(uint64_t stream, size_t i)
+enum { NORMALS = 1 << 16 };
+
+static const float *normals(void)
 {
-    enum { TABLE = 1 << 16 };
-    static float table[TABLE];
+    static float table[NORMALS];
     if (table[0] == 0.0f)
-        for (uint64_t k = 0; k < TABLE; k++) {
+        for (uint64_t k = 0; k < NORMALS; k++) {
             const double a = (double)(mix(harness_seed(), 2 * k) >> 11) * 0x1p-53 + 0x1p-54;
             const double b = (double)(mix(harness_seed(), 2 * k + 1) >> 11) * 0x1p-53;
             table[k] = (float)(sqrt(-2.0 * log(a)) * cos(6.283185307179586 * b));
         }
-    return table[(mix(stream, 0) + i) % TABLE];
+    return table;
+}
+
+float normal(uint64_t stream, size_t i)
+{
+    return normals()[(mix(stream, 0) + i) % NORMALS];
 }
 
 static void fill_constant(float *v, size_t n, float a, float b, uint64_t seed)
@@ -189,14 +195,16 @@ void problem_set(problem *p, int operand, size_t i, float value)
 
 static void fill_operand(problem *p, int operand)
 {
-    const uint64_t stream = mix((uint64_t)operand, p->hidden * 64 + p->rows);
+    const float *random = normals();
+    const uint64_t first = mix(mix((uint64_t)operand, p->hidden * 64 + p->rows), 0);
     const size_t n = nk_operand_elements(operand, p->rows, p->hidden);
+    const nk_dtype dtype = problem_dtype(p, operand);
     const float scale = is_column(operand) ? 0.5f : 1.0f;
     const float offset = operand == NK_OPERAND_GAMMA || operand == NK_OPERAND_GAMMA2 ? 1.0f : 0.0f;
     const bool positive = operand == NK_OPERAND_RSTD || operand == NK_OPERAND_RSTD2;
     for (size_t i = 0; i < n; i++) {
-        const float z = normal(stream, i);
-        problem_set(p, operand, i, positive ? 0.5f + fabsf(z) : offset + scale * z);
+        const float z = random[(first + i) % NORMALS];
+        nk_from_float(p->in[operand], i, dtype, positive ? 0.5f + fabsf(z) : offset + scale * z);
     }
 }
 
