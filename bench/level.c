@@ -15,9 +15,10 @@ static size_t rows_within(size_t target, size_t fixed_bytes, size_t row_bytes)
     return target > fixed_bytes ? (target - fixed_bytes) / row_bytes : 0;
 }
 
-static size_t rows_in_cache(size_t cache_bytes, size_t fixed_bytes, size_t row_bytes, char **reason)
+static size_t rows_in_cache(size_t cache_bytes, size_t target, size_t fixed_bytes, size_t row_bytes,
+                            char **reason)
 {
-    const size_t rows = rows_within(cache_bytes / 2, fixed_bytes, row_bytes);
+    const size_t rows = rows_within(target, fixed_bytes, row_bytes);
     if (rows)
         return rows;
     const size_t one = fixed_bytes + row_bytes;
@@ -25,6 +26,15 @@ static size_t rows_in_cache(size_t cache_bytes, size_t fixed_bytes, size_t row_b
         return 1;
     *reason = row_takes(one);
     return 0;
+}
+
+/* L2 goes by physical addresses: of small pages, wherever the system found them, some
+ * of its sets get twice as many as others, and overflow when it is half full. What else
+ * lies in them is then pushed out, the code of one of two equal kernels, say. */
+static size_t l2_target(size_t l1, size_t l2)
+{
+    const size_t target = l2 / 4 > 2 * l1 ? l2 / 4 : 2 * l1;
+    return target < l2 / 2 ? target : l2 / 2;
 }
 
 static size_t rows_in_l3(size_t l2, size_t l3, size_t fixed_bytes, size_t row_bytes, char **reason)
@@ -63,15 +73,18 @@ size_t nb_level_rows(const nb_topology *t, enum nb_level level, size_t threads, 
                                         : nb_duplicate("its size is unknown");
         return 0;
     }
+    const size_t l1 = nb_topology_share(t, NB_CACHE_L1D, threads);
+    const size_t l2 = nb_topology_share(t, NB_CACHE_L2, threads);
     switch (level) {
+    case NB_L2:
+        return rows_in_cache(cache, l2_target(l1, l2), fixed_bytes, row_bytes, reason);
     case NB_L3:
-        return rows_in_l3(nb_topology_share(t, NB_CACHE_L2, threads), cache, fixed_bytes, row_bytes,
-                          reason);
+        return rows_in_l3(l2, cache, fixed_bytes, row_bytes, reason);
     case NB_MEMORY:
         return rows_in_memory(t->memory_available_bytes / threads, cache, fixed_bytes, row_bytes,
                               reason);
     default:
-        return rows_in_cache(cache, fixed_bytes, row_bytes, reason);
+        return rows_in_cache(cache, cache / 2, fixed_bytes, row_bytes, reason);
     }
 }
 

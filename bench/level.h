@@ -10,8 +10,9 @@
 /* Rows of each of `threads` threads, for a working set of fixed_bytes
  * (parameters) and row_bytes a row each, in its share of the caches (by how many of
  * the threads share one):
- * L1, L2: half of the cache, or one row where that takes no more than nine
- *         tenths of it;
+ * L1:     half of the cache,
+ * L2:     a quarter of it, and twice L1 at the least;
+ *         either of them: one row where that takes no more than nine tenths of it;
  * L3:     a quarter of the last-level cache, of which others use the rest, and
  *         twice L2 at the least;
  * memory: three times the last-level cache.

@@ -289,6 +289,18 @@ static void rows_lie_in_their_level(void **state)
         }
 }
 
+/* Small pages lie anywhere, and a half-full L2 has sets that overflow. */
+static void l2_is_filled_to_a_quarter_but_beyond_l1(void **state)
+{
+    (void)state;
+    char *reason;
+    nb_topology t = a_machine(32 << 10, 512 << 10, 32 << 20);
+    assert_int_equal(nb_level_rows(&t, NB_L2, 1, 1024, 1024, &reason), 127);
+    assert_int_equal(nb_level_rows(&t, NB_L2, 1, 200 << 10, 100 << 10, &reason), 1);
+    t = a_machine(64 << 10, 256 << 10, 32 << 20);
+    assert_int_equal(nb_level_rows(&t, NB_L2, 1, 1024, 1024, &reason), 127);
+}
+
 static void a_level_that_cannot_be_had_says_why(void **state)
 {
     (void)state;
@@ -529,6 +541,7 @@ int main(void)
         cmocka_unit_test(a_row_has_the_columns_of_the_design),
         cmocka_unit_test(a_full_disk_is_noticed),
         cmocka_unit_test(rows_lie_in_their_level),
+        cmocka_unit_test(l2_is_filled_to_a_quarter_but_beyond_l1),
         cmocka_unit_test(a_level_that_cannot_be_had_says_why),
         cmocka_unit_test(threads_share_what_caches_they_have_in_common),
         cmocka_unit_test(threads_are_no_more_than_cores_and_quota),
