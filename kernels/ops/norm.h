@@ -56,6 +56,25 @@ NK_INLINE void apply_as(const row *given_w, const statistics *given_s, size_t fr
                   with_beta ? load_param(beta, i, to - i, f) : vec_zero(), f);
 }
 
+/* Two rows, which share the loads of gamma and beta. */
+NK_INLINE void apply_two(const row *given_w, const statistics *given_s, size_t from, size_t to,
+                         const nk_args *a, form f)
+{
+    const size_t lanes = vec_lanes();
+    const row w0 = given_w[0], w1 = given_w[1];
+    const statistics s0 = given_s[0], s1 = given_s[1];
+    const inner in0 = inner_of(&w0, a), in1 = inner_of(&w1, a);
+    const void *gamma = outer_gamma(a), *beta = a->beta;
+    for (size_t i = from; i + lanes <= to; i += lanes) {
+        const vec g = load_param(gamma, i, lanes, f), b = load_param(beta, i, lanes, f);
+        apply_vec(&w0, &s0, i, lanes, &in0, g, b, f);
+        apply_vec(&w1, &s1, i, lanes, &in1, g, b, f);
+    }
+    const size_t rest = (to - from) % lanes;
+    for (size_t r = 0; r < 2 && rest; r++)
+        apply_as(&given_w[r], &given_s[r], to - rest, to, a, f, GAMMA_PLAIN, true);
+}
+
 NK_INLINE void apply(const row *w, const statistics *s, size_t from, size_t to, const nk_args *a,
                      form f)
 {
@@ -95,6 +114,10 @@ NK_INLINE void read_inner_row(row *w, float *rstd, const nk_args *a, form f)
 }
 
 /* ---- Code for each form, and the walk over rows ---------------------------- */
+
+/* Where loads are what binds the second reading: not in 16 bits, which wait for their
+ * conversions. */
+#define PAIRS(dtype, stream) (VEC_PAIRS && has_beta && (dtype) == NK_F32 && !(stream))
 
 typedef void settle_function(statistics *s, enum verdict verdict, row *w, const nk_args *a);
 
@@ -165,6 +188,12 @@ NK_INLINE void norm_ahead(const nk_args *a, form f, settle_function *settle_hard
     {                                                                                              \
         apply(w, s, from, to, a, (form){dtype, params, stream});                                   \
     }                                                                                              \
+    static void apply_two_##name(const row *w, const statistics *s, size_t from, size_t to,        \
+                                 const nk_args *a)                                                 \
+    {                                                                                              \
+        if (PAIRS(dtype, stream))                                                                  \
+            apply_two(w, s, from, to, a, (form){dtype, params, stream});                           \
+    }                                                                                              \
     static void ahead_##name(const nk_args *a)                                                     \
     {                                                                                              \
         if (goes_ahead(stream))                                                                    \
@@ -177,21 +206,25 @@ typedef struct code {
     void (*read_inner)(row *w, float *rstd, const nk_args *a);
     settle_function *settle_hard;
     void (*apply)(const row *w, const statistics *s, size_t from, size_t to, const nk_args *a);
+    void (*apply_two)(const row *w, const statistics *s, size_t from, size_t to, const nk_args *a);
     void (*ahead)(const nk_args *a);
 } code;
 
 static const code codes[NK_DTYPES][2][2] = {
 /* by dtype, params in f32, stream */
 #define NK_FORM(name, dtype, params, stream)                                                       \
-    [dtype][params == NK_F32][stream] = {read_##name, read_inner_##name, settle_##name,            \
-                                         apply_##name, ahead_##name},
+    [dtype][params == NK_F32][stream] = {read_##name,  read_inner_##name, settle_##name,           \
+                                         apply_##name, apply_two_##name,  ahead_##name},
 #include "form.def"
 };
 
 /* Rows in blocks: the roots and divisions of all together, so that they overlap. */
-static void norm_block(const nk_args *a, size_t first, size_t count, plan p, size_t bytes,
+static void norm_block(const nk_args *a, size_t first, size_t count, plan p, nk_dtype dtype,
                        const code *cached, const code *c)
 {
+    const size_t bytes = nk_dtypes[dtype].bytes;
+    const bool pairs =
+        PAIRS(dtype, c != cached) && a->beta && gamma_kind(outer_gamma(a), a) == GAMMA_PLAIN;
     statistics s[PLAN_ROWS];
     row w[PLAN_ROWS];
     for (size_t r = 0; r < count; r++)
@@ -205,7 +238,10 @@ static void norm_block(const nk_args *a, size_t first, size_t count, plan p, siz
     for (size_t from = 0; from < a->hidden; from += p.tile) {
         const size_t to = a->hidden - from < p.tile ? a->hidden : from + p.tile;
         for (size_t r = 0; r < count; r++)
-            if (!s[r].done)
+            if (pairs && r + 1 < count && !s[r].done && !s[r + 1].done) {
+                c->apply_two(&w[r], &s[r], from, to, a);
+                r++;
+            } else if (!s[r].done)
                 (w[r].kept && OP_SOURCE != SOURCE_X ? cached : c)->apply(&w[r], &s[r], from, to, a);
     }
 }
@@ -223,7 +259,7 @@ static void run(const nk_args *a, nk_dtype dtype)
     }
     for (size_t first = 0; first < a->rows; first += p.rows) {
         const size_t count = a->rows - first < p.rows ? a->rows - first : p.rows;
-        norm_block(a, first, count, p, nk_dtypes[dtype].bytes, cached, c);
+        norm_block(a, first, count, p, dtype, cached, c);
     }
     if (stream)
         vec_fence();

@@ -246,6 +246,7 @@ NK_INLINE void vec_store_f32_n(float *p, size_t i, size_t n, vec v, nk_dtype dty
     vec_store_n(p, i, n, dtype == NK_BF16 ? join_even_odd(v) : v, NK_F32);
 }
 
+#define VEC_PAIRS 0
 #define VEC_STREAMS 0
 
 NK_INLINE void vec_stream(void *p, size_t i, vec v, nk_dtype dtype)

@@ -231,6 +231,7 @@ NK_INLINE void vec_store_f32_n(float *p, size_t i, size_t n, vec v, nk_dtype dty
     vec_store_n(p, i, n, v, NK_F32);
 }
 
+#define VEC_PAIRS 0
 #define VEC_STREAMS 0
 
 /* The baseline's non-temporal stores are vector ones; scalar has none. */

@@ -23,6 +23,8 @@
  *   vec vec_store_round(p, i, v, dtype)   rounds, stores, returns what it stored
  *   void vec_store_f32(p, i, v, dtype)  lanes in dtype's order, to floats
  *   void vec_store_f32_n(p, i, n, v, dtype)
+ *   VEC_PAIRS                  1 if two rows of f32 that share the loads of gamma and
+ *                              beta are faster than one after the other, else 0
  *   VEC_STREAMS                1 if it has non-temporal stores, else 0, and then
  *                              vec_stream is vec_store
  *   void vec_stream(p, i, v, dtype)     non-temporal; 64-byte aligned address
