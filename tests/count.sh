@@ -38,7 +38,7 @@ for isa in $("$normbench" list --kernel residual_add --dtype f32 | awk '$6 == "y
         holds "$isa: two rows more add the same $column" is "$((b - a)) $((b - a))" "$((c - b)) $((d - c))"
         holds "$isa: and they add something" [ $((b - a)) -gt 0 ]
     done
-    [ "$isa" != scalar ] || continue
+    case $isa in scalar | neon) continue ;; esac # their tails are not masked
     # One element more is one more lane of a masked tail: 4 bytes a row.
     count --kernel residual_add --dtype f32 --isa "$isa" --rows 4 --hidden 69,70 \
         --csv "$work/tail.csv" --force || fail "count --isa $isa"
