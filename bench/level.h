@@ -11,7 +11,7 @@
  * (parameters) and row_bytes a row each, in its share of the caches (by how many of
  * the threads share one):
  * L1:     half of the cache,
- * L2:     a quarter of it, and twice L1 at the least;
+ * L2:     a quarter of it, but twice L1 at the least, and half of it at the most;
  *         either of them: one row where that takes no more than nine tenths of it;
  * L3:     a quarter of the last-level cache, of which others use the rest, and
  *         twice L2 at the least;
