@@ -39,7 +39,9 @@ static size_t l2_target(size_t l1, size_t l2)
 
 static size_t rows_in_l3(size_t l2, size_t l3, size_t fixed_bytes, size_t row_bytes, char **reason)
 {
-    const size_t target = l3 / 4 > 2 * l2 ? l3 / 4 : 2 * l2;
+    size_t target = l3 / 4 > 2 * l2 ? l3 / 4 : 2 * l2;
+    if (l2 && target > 8 * l2) /* hundreds of MB would only take longer */
+        target = 8 * l2;
     if (target > l3 / 2) {
         *reason = nb_duplicate("L3 < 4 x L2");
         return 0;

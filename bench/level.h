@@ -13,8 +13,8 @@
  * L1:     half of the cache,
  * L2:     a quarter of it, but twice L1 at the least, and half of it at the most;
  *         either of them: one row where that takes no more than nine tenths of it;
- * L3:     a quarter of the last-level cache, of which others use the rest, and
- *         twice L2 at the least;
+ * L3:     a quarter of the last-level cache, of which others use the rest, but eight
+ *         times L2 at the most and twice L2 at the least;
  * memory: three times the last-level cache.
  * 0 where a row cannot have that level: then *reason, a text to be freed, says
  * why. */

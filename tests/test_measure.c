@@ -301,6 +301,16 @@ static void l2_is_filled_to_a_quarter_but_beyond_l1(void **state)
     assert_int_equal(nb_level_rows(&t, NB_L2, 1, 1024, 1024, &reason), 127);
 }
 
+static void a_huge_l3_is_not_filled(void **state)
+{
+    (void)state;
+    char *reason;
+    nb_topology t = a_machine(48 << 10, 2 << 20, 300 << 20);
+    assert_int_equal(nb_level_rows(&t, NB_L3, 1, 1024, 1024, &reason), 16 * 1024 - 1);
+    t = a_machine(48 << 10, 0, 32 << 20); /* its L2 is unknown */
+    assert_int_equal(nb_level_rows(&t, NB_L3, 1, 1024, 1024, &reason), 8 * 1024 - 1);
+}
+
 static void a_level_that_cannot_be_had_says_why(void **state)
 {
     (void)state;
@@ -542,6 +552,7 @@ int main(void)
         cmocka_unit_test(a_full_disk_is_noticed),
         cmocka_unit_test(rows_lie_in_their_level),
         cmocka_unit_test(l2_is_filled_to_a_quarter_but_beyond_l1),
+        cmocka_unit_test(a_huge_l3_is_not_filled),
         cmocka_unit_test(a_level_that_cannot_be_had_says_why),
         cmocka_unit_test(threads_share_what_caches_they_have_in_common),
         cmocka_unit_test(threads_are_no_more_than_cores_and_quota),
