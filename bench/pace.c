@@ -106,14 +106,24 @@ typedef struct arena {
     size_t bytes;
 } arena;
 
-static nb_flow_buffers buffers_in(const arena *a, size_t working_set, enum nb_flow flow)
+/* A working set is walked over part by part: one of a GB would take longer to be walked
+ * over once than all else to be measured. */
+static size_t parts_of(size_t working_set)
 {
-    const size_t step = NB_LOOP_STEP * sizeof(float);
-    const size_t each = working_set / buffers_of(flow) / step * step;
-    const size_t span = (each / PAGE + 2) * PAGE;
-    return (nb_flow_buffers){.from = (const float *)(const void *)a->start,
-                             .other = (const float *)(const void *)(a->start + span + OTHER),
-                             .to = (float *)(void *)(a->start + (buffers_of(flow) - 1) * span + TO),
+    enum { PART = 32 << 20 };
+    return working_set < PART ? 1 : working_set / PART;
+}
+
+static nb_flow_buffers buffers_in(const arena *a, size_t working_set, enum nb_flow flow,
+                                  size_t part)
+{
+    const size_t step = NB_LOOP_STEP * sizeof(float), parts = parts_of(working_set);
+    const size_t each = working_set / buffers_of(flow) / parts / step * step;
+    const size_t span = (parts * each / PAGE + 2) * PAGE;
+    unsigned char *start = a->start + part % parts * each;
+    return (nb_flow_buffers){.from = (const float *)(const void *)start,
+                             .other = (const float *)(const void *)(start + span + OTHER),
+                             .to = (float *)(void *)(start + (buffers_of(flow) - 1) * span + TO),
                              .count = each / sizeof(float)};
 }
 
@@ -134,6 +144,7 @@ typedef struct task {
     size_t shape;
     void (*steps)(size_t steps); /* instead of the flow */
     size_t repeats;
+    size_t part; /* of the working set, that the first repeat is of */
     size_t working_set;
     size_t threads;
     arena *arenas;    /* [threads] */
@@ -159,12 +170,14 @@ static double thread_ns(void)
 static void perform(void *context, size_t thread)
 {
     const task *t = context;
-    const nb_flow_buffers b = buffers_in(&t->arenas[thread], t->working_set, t->flow);
     const double start = thread_ns();
     if (t->steps)
         t->steps(t->repeats);
-    for (size_t i = 0; i < t->repeats && !t->steps; i++)
+    for (size_t i = 0; i < t->repeats && !t->steps; i++) {
+        const nb_flow_buffers b =
+            buffers_in(&t->arenas[thread], t->working_set, t->flow, t->part + i);
         t->loops->flow[t->flow][t->shape](&b);
+    }
     t->spent_ns[thread] = thread_ns() - start;
 }
 
@@ -174,6 +187,7 @@ static double time_ns(nb_team *team, task *t)
 {
     double longest = 0;
     nb_team_run(team, perform, t);
+    t->part += t->repeats;
     for (size_t i = 0; i < t->threads; i++)
         longest = fmax(longest, t->spent_ns[i]);
     return longest;
@@ -184,11 +198,11 @@ static double time_ns(nb_team *team, task *t)
 static double best_ns(nb_team *team, task *t)
 {
     enum { PIECE_NS = 50000, BUDGET_NS = 2000000, TRIES = 3 };
-    for (t->repeats = 1; time_ns(team, t) < PIECE_NS;)
-        t->repeats *= 2;
-    double best = INFINITY;
     const double start = nb_now_ns();
-    for (size_t i = 0; i < TRIES || nb_now_ns() - start < BUDGET_NS; i++)
+    double best;
+    for (t->repeats = 1; (best = time_ns(team, t)) < PIECE_NS;)
+        t->repeats *= 2;
+    for (size_t i = 1; i < TRIES || nb_now_ns() - start < BUDGET_NS; i++)
         best = fmin(best, time_ns(team, t));
     return best / (double)t->repeats;
 }
@@ -201,7 +215,7 @@ static void keep_better(double *pace, double measured)
 static void measure_flows(nb_team *team, task *t, nb_pace *pace)
 {
     for (t->flow = 0; t->flow < NB_FLOWS; t->flow++) {
-        const nb_flow_buffers b = buffers_in(&t->arenas[0], t->working_set, t->flow);
+        const nb_flow_buffers b = buffers_in(&t->arenas[0], t->working_set, t->flow, 0);
         const double bytes = (double)(b.count * sizeof(float) * buffers_of(t->flow));
         for (t->shape = 0; t->shape < NB_SHAPES; t->shape++)
             keep_better(&pace->flow[t->flow], bytes * (double)pace->threads / best_ns(team, t));
