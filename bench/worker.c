@@ -30,6 +30,7 @@ void nb_job_add(nb_job *job, const nb_variant *variant)
     nb_job_side *side = &job->sides[job->count++];
     const nk_kernel *k = variant->kernel;
     snprintf(side->provider, sizeof side->provider, "%s", variant->provider->path);
+    side->foreign = variant->provider->foreign;
     snprintf(side->op, sizeof side->op, "%s", k->op);
     snprintf(side->algorithm, sizeof side->algorithm, "%s", k->algorithm);
     snprintf(side->dtype, sizeof side->dtype, "%s", k->dtype);
@@ -72,6 +73,8 @@ static bool find_variant(const nb_job_side *side, const nb_provider *provider, n
 /* Providers first: each side gets its own handle, the loader counts them. */
 static bool load(const nb_job *job, loaded *l, nb_job_result *result)
 {
+    nb_workspace_spec spec = job->spec;
+    spec.unshared = true;
     for (size_t i = 0; i < job->count; i++) {
         const nb_job_side *side = &job->sides[i];
         const int status = nb_provider_open(side->provider, &l->providers[i]);
@@ -80,9 +83,10 @@ static bool load(const nb_job *job, loaded *l, nb_job_result *result)
         if (!find_variant(side, &l->providers[i], &l->variants[i]))
             return fail(result, NB_FAILED, "%s has no %s/%s/%s/%s any more", side->provider,
                         side->op, side->algorithm, side->dtype, side->isa);
+        l->providers[i].foreign = side->foreign;
+        spec.unshared = spec.unshared && !side->foreign;
     }
-    const int status =
-        nb_stage_open(&l->stage, &job->spec, job->cpus, job->threads, job->llc_bytes);
+    const int status = nb_stage_open(&l->stage, &spec, job->cpus, job->threads, job->llc_bytes);
     if (status != NB_OK)
         return fail(result, status, "threads and operands could not be made");
     for (; l->count < job->count; l->count++)

@@ -15,6 +15,7 @@
 /* A kernel by its names. */
 typedef struct nb_job_side {
     char provider[PATH_MAX];
+    bool foreign; /* as in nb_provider */
     char op[48], algorithm[48], dtype[16], isa[48];
 } nb_job_side;
 

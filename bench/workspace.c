@@ -298,7 +298,8 @@ static int map_arena(nb_workspace *workspace)
     if (take_spare(workspace, bytes))
         return NB_OK;
     /* Shared with the child in which a stranger's kernel is called. */
-    void *arena = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    const int kind = spec->unshared ? MAP_PRIVATE | MAP_POPULATE : MAP_SHARED;
+    void *arena = mmap(NULL, bytes, PROT_READ | PROT_WRITE, kind | MAP_ANONYMOUS, -1, 0);
     if (arena == MAP_FAILED)
         return nb_fail(NB_MACHINE, "cannot map %zu bytes for operands: %m", bytes);
     workspace->arena = arena;
@@ -369,7 +370,8 @@ int nb_workspace_create(nb_workspace *workspace, const nb_workspace_spec *spec)
 
 void nb_workspace_free(nb_workspace *workspace)
 {
-    if (workspace->arena && pthread_equal(workspace->thread, pthread_self())) {
+    if (workspace->arena && !workspace->spec.unshared &&
+        pthread_equal(workspace->thread, pthread_self())) {
         drop_spare();
         spare.arena = workspace->arena;
         spare.bytes = workspace->arena_bytes;

@@ -41,8 +41,9 @@ typedef struct nb_workspace_spec {
     float gamma_offset;
     enum nb_row_kind kind;
     uint64_t seed;
-    size_t sets;  /* of operands, for mode rotate; 0 is 1 */
-    bool scratch; /* rows between two kernels of a chain, beside the operands */
+    size_t sets;   /* of operands, for mode rotate; 0 is 1 */
+    bool scratch;  /* rows between two kernels of a chain, beside the operands */
+    bool unshared; /* no stranger's kernel writes them, in a child: such pages cost half the time */
 } nb_workspace_spec;
 
 typedef struct nb_workspace {
