@@ -21,7 +21,7 @@ NK_INLINE void dyt_rows(const nk_args *a, form f, enum gamma kind, bool beta)
         for (; i + lanes <= a->hidden; i += lanes)
             dyt_vec(x, y, a, i, lanes, f, kind, beta);
         if (i < a->hidden)
-            dyt_vec(x, y, a, i, a->hidden - i, f, kind, beta);
+            dyt_vec(x, y, a, i, rest(a->hidden - i), f, kind, beta);
     }
 }
 

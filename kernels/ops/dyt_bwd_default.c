@@ -49,7 +49,7 @@ NK_INLINE void back(const nk_args *a, form f)
         for (; i + lanes <= a->hidden; i += lanes)
             back_columns(a, row, rows, i, lanes, &to, f);
         if (i < a->hidden)
-            back_columns(a, row, rows, i, a->hidden - i, &to, f);
+            back_columns(a, row, rows, i, rest(a->hidden - i), &to, f);
     }
     if (a->dalpha)
         *a->dalpha += (float)to.dalpha;

@@ -9,6 +9,14 @@ typedef struct form {
     bool stream; /* write past the caches, and compute h again rather than keep it */
 } form;
 
+/* Of a row what whole vecs leave: the compiler is told that this is no whole one. */
+NK_INLINE size_t rest(size_t n)
+{
+    if (n >= vec_lanes())
+        __builtin_unreachable();
+    return n;
+}
+
 /* n elements from i on; a whole vec where n is vec_lanes(). */
 NK_INLINE vec load(const void *p, size_t i, size_t n, nk_dtype dtype)
 {

@@ -52,8 +52,8 @@ NK_INLINE void apply_as(const row *given_w, const statistics *given_s, size_t fr
         apply_vec(&w, &s, i, lanes, &in, gamma_at(gamma, i, lanes, offset, f, kind),
                   with_beta ? load_param(beta, i, lanes, f) : vec_zero(), f);
     if (i < to)
-        apply_vec(&w, &s, i, to - i, &in, gamma_at(gamma, i, to - i, offset, f, kind),
-                  with_beta ? load_param(beta, i, to - i, f) : vec_zero(), f);
+        apply_vec(&w, &s, i, rest(to - i), &in, gamma_at(gamma, i, rest(to - i), offset, f, kind),
+                  with_beta ? load_param(beta, i, rest(to - i), f) : vec_zero(), f);
 }
 
 /* Two rows, which share the loads of gamma and beta. */
@@ -70,9 +70,9 @@ NK_INLINE void apply_two(const row *given_w, const statistics *given_s, size_t f
         apply_vec(&w0, &s0, i, lanes, &in0, g, b, f);
         apply_vec(&w1, &s1, i, lanes, &in1, g, b, f);
     }
-    const size_t rest = (to - from) % lanes;
-    for (size_t r = 0; r < 2 && rest; r++)
-        apply_as(&given_w[r], &given_s[r], to - rest, to, a, f, GAMMA_PLAIN, true);
+    const size_t left = (to - from) % lanes;
+    for (size_t r = 0; r < 2 && left; r++)
+        apply_as(&given_w[r], &given_s[r], to - left, to, a, f, GAMMA_PLAIN, true);
 }
 
 NK_INLINE void apply(const row *w, const statistics *s, size_t from, size_t to, const nk_args *a,

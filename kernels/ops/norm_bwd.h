@@ -210,7 +210,7 @@ NK_INLINE row_sums sums_as(const back_row *w, const nk_args *a, const columns *k
         for (; i + lanes <= end; i += lanes)
             sum_vec(&s0, w, i, lanes, k, vs, f, which, mode);
         if (i < end)
-            sum_vec(&s1, w, i, end - i, k, vs, f, which, mode);
+            sum_vec(&s1, w, i, rest(end - i), k, vs, f, which, mode);
         fold(&total, &s0, &s1, mode);
     }
     for (size_t i = hidden / lanes * lanes; mode == SUMS_SHIFTED && i < hidden; i++) {
@@ -439,7 +439,7 @@ NK_INLINE void back_block(const back_row *rows, size_t count, const nk_args *a, 
     for (; i + lanes <= a->hidden; i += lanes)
         back_columns(rows, count, i, lanes, &k, a, to, f);
     if (i < a->hidden)
-        back_columns(rows, count, i, a->hidden - i, &k, a, to, f);
+        back_columns(rows, count, i, rest(a->hidden - i), &k, a, to, f);
 }
 
 #define NK_FORM(name, dtype, params, stream)                                                       \

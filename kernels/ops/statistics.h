@@ -65,7 +65,7 @@ NK_INLINE double square_sum(const row *w, size_t count, const inner *in, form f,
             q0 = vec_fma(h, h, q0);
         }
         if (i < end) {
-            const vec h = read_vec(w, i, end - i, in, none, f, reading);
+            const vec h = read_vec(w, i, rest(end - i), in, none, f, reading);
             q1 = vec_fma(h, h, q1);
         }
         total += (double)vec_sum(vec_add(vec_add(q0, q1), vec_add(q2, q3)));
@@ -101,7 +101,7 @@ NK_INLINE moments moments_of(const row *w, size_t count, const inner *in, float 
             q0 = vec_fma(h, h, q0);
         }
         if (i < end && reading != READ_SHIFTED) {
-            const vec h = read_vec(w, i, end - i, in, vs, f, reading);
+            const vec h = read_vec(w, i, rest(end - i), in, vs, f, reading);
             s1 = vec_add(s1, h);
             q1 = vec_fma(h, h, q1);
             i = end;

@@ -133,16 +133,15 @@ NK_INLINE __m512i bf16_join_rounded(vec v)
 NK_INLINE __m512i bf16_join(vec v)
 {
 #ifdef __AVX512BF16__
-    /* The CPU's own conversion, but it takes subnormals for 0. */
-    enum { SUBNORMAL = 0x20 };
-    if (__builtin_expect(
-            _mm512_fpclass_ps_mask(v.a, SUBNORMAL) | _mm512_fpclass_ps_mask(v.b, SUBNORMAL), 0))
+    /* The CPU's own conversion, but it takes subnormals for 0: zeros are looked at again. */
+    const __m512i joined = (__m512i)_mm512_cvtne2ps_pbh(v.b, v.a);
+    const __mmask32 zeros = _mm512_testn_epi16_mask(joined, _mm512_set1_epi16(0x7FFF));
+    if (__builtin_expect(!_kortestz_mask32_u8(zeros, zeros), 0))
         return bf16_join_rounded(bf16_round(v));
     const __m512i even = _mm512_cvtepu16_epi32(
         _mm256_setr_epi16(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
     const __m512i odd = _mm512_add_epi32(even, _mm512_set1_epi32(16));
-    return _mm512_permutexvar_epi16(_mm512_or_si512(even, _mm512_slli_epi32(odd, 16)),
-                                    (__m512i)_mm512_cvtne2ps_pbh(v.b, v.a));
+    return _mm512_permutexvar_epi16(_mm512_or_si512(even, _mm512_slli_epi32(odd, 16)), joined);
 #else
     return _mm512_mask_mov_epi16(_mm512_srli_epi32(bf16_round_up_half(v.a), 16), 0xAAAAAAAA,
                                  bf16_round_up_half(v.b));
