@@ -117,11 +117,11 @@ configuration_sanitize() {
         NORMBENCH_TEST_SCALE=tiny run_tests sanitize --timeout-multiplier 5
 }
 configuration_nehalem() {
-    build gcc && NORMBENCH_TEST_SCALE=tiny NORMBENCH_TEST_ISAS='scalar' run_tests gcc \
+    build gcc && NORMBENCH_TEST_SCALE=sample NORMBENCH_TEST_ISAS='scalar' run_tests gcc \
         "${emulated[@]}" --logbase nehalem --wrapper 'qemu-x86_64-static -cpu Nehalem'
 }
 configuration_max() {
-    build gcc && NORMBENCH_TEST_SCALE=tiny NORMBENCH_TEST_ISAS='scalar avx2' run_tests gcc \
+    build gcc && NORMBENCH_TEST_SCALE=sample NORMBENCH_TEST_ISAS='scalar avx2' run_tests gcc \
         "${emulated[@]}" --logbase max --wrapper 'qemu-x86_64-static -cpu max'
 }
 configuration_aarch64() {

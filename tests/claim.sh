@@ -5,6 +5,7 @@
 #   are any)
 set -u
 . "$(dirname "$0")/checks.sh"
+. "$(dirname "$0")/small_caches.sh"
 normbench=$1
 build=$2
 source=$3

@@ -30,11 +30,13 @@ int harness_end(int failed);
 
 bool harness_filtered(void);
 uint64_t harness_seed(void);
+/* NORMBENCH_TEST_SCALE=sample: what runs elsewhere at length, once more on an emulated CPU. */
+bool harness_samples(void);
 
 /* One test of every op and dtype of the catalogue, in all of these rows and
  * hidden sizes (0 ends each list), as far as they are selected.
  * NORMBENCH_TEST_SCALE=small or tiny leaves out the larger ones, where a test
- * is slow. */
+ * is slow; sample takes a quarter of the tiny ones. */
 void each_problem(void (*check)(problem *p), const size_t *some_rows, const size_t *some_hidden);
 /* The kernels of the problem's op and dtype that run here and are selected, one
  * after another; NULL ends. */

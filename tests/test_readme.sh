@@ -26,6 +26,7 @@ declare -A instead=(
     ['meson setup build']="meson setup --reconfigure build --prefix=$root/prefix --libdir=lib"
     ['meson install -C build && ldconfig']='meson install -C build'
 )
+. "$(dirname "$0")/small_caches.sh"
 # Where it is not installed (scripts/packages.sh), only the report cannot be made.
 export PYTHONPATH=$source/build-python
 python3 -c 'import vl_convert' 2>/dev/null ||
