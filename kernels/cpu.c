@@ -119,6 +119,19 @@ static nk_machine_info machine;
 static int restricted_to = -1;
 static char isa_error_text[256];
 
+/* The ISAs that this build has units of, a bit each; one that wants a feature beside takes
+ * another's place, and makes none. */
+static const uint32_t built = 0
+#define NK_UNIT(op, algorithm, name, isa, feature) | (uint32_t)((feature) == 0) << NK_ISA_##isa
+#include "units.def"
+    ;
+
+static const char *lacking(int isa)
+{
+    const char *missing = nk_isa_missing(isa, machine.features);
+    return missing ? missing : built >> isa & 1 ? NULL : "not in this build";
+}
+
 static size_t cache_bytes(int name)
 {
     const long bytes = sysconf(name);
@@ -153,11 +166,11 @@ static void find_caches(void)
 
 static void refuse_isa(const char *wanted)
 {
-    int n = snprintf(isa_error_text, sizeof isa_error_text,
-                     "NORMKERNELS_ISA=%.32s: not an instruction set that this CPU runs; there is",
-                     wanted);
+    int n =
+        snprintf(isa_error_text, sizeof isa_error_text,
+                 "NORMKERNELS_ISA=%.32s: not an instruction set that runs here; there is", wanted);
     for (int i = 0; i < NK_ISAS; i++)
-        if (!nk_isa_missing(i, machine.features) && n < (int)sizeof isa_error_text)
+        if (!lacking(i) && n < (int)sizeof isa_error_text)
             n += snprintf(isa_error_text + n, sizeof isa_error_text - (size_t)n, " %s",
                           nk_isas[i].name);
     machine.isa_error = isa_error_text;
@@ -184,13 +197,13 @@ static void find_machine(void)
     if (without)
         leave_out(without);
     for (int i = 0; i < NK_ISAS; i++)
-        if (!nk_isa_missing(i, machine.features))
+        if (!lacking(i))
             machine.isa = i;
     const char *wanted = getenv("NORMKERNELS_ISA");
     if (!wanted)
         return;
     const int isa = nk_isa_index(wanted);
-    if (isa < 0 || nk_isa_missing(isa, machine.features)) {
+    if (isa < 0 || lacking(isa)) {
         refuse_isa(wanted);
     } else {
         machine.isa = isa;
@@ -206,6 +219,12 @@ const nk_machine_info *nk_find_machine(void)
     pthread_once(&once, find_machine);
     __atomic_store_n(&nk_machine_found, &machine, __ATOMIC_RELEASE);
     return &machine;
+}
+
+const char *nk_isa_lacking(int isa)
+{
+    nk_machine();
+    return lacking(isa);
 }
 
 int nk_isa_restricted(int isa)

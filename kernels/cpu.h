@@ -38,7 +38,7 @@ const char *nk_isa_missing(int isa, uint32_t features);
 typedef struct nk_machine_info {
     uint32_t features;
     size_t l1_bytes, l2_bytes, llc_bytes;
-    int isa;               /* the best, or the one that NORMKERNELS_ISA names */
+    int isa;               /* the best of this build, or the one that NORMKERNELS_ISA names */
     const char *isa_error; /* NORMKERNELS_ISA is wrong */
 } nk_machine_info;
 extern const nk_machine_info *nk_machine_found;
@@ -50,6 +50,8 @@ static inline const nk_machine_info *nk_machine(void)
     return found ? found : nk_find_machine();
 }
 
+/* NULL if an ISA runs here, else what this CPU or this build lacks for it. */
+const char *nk_isa_lacking(int isa);
 /* Whether NORMKERNELS_ISA leaves this ISA out. */
 int nk_isa_restricted(int isa);
 

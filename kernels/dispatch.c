@@ -59,14 +59,12 @@ static nk_function unit_function(const nk_algorithm_info *algorithm, int dtype, 
     return found;
 }
 
-static const char *why_unavailable(int isa, nk_function function)
+static const char *why_unavailable(int isa)
 {
-    const char *missing = nk_isa_missing(isa, nk_machine()->features);
-    if (missing)
-        return missing;
-    if (nk_isa_restricted(isa))
-        return restricted_text;
-    return function ? NULL : "not in this build";
+    const char *lacking = nk_isa_lacking(isa);
+    if (lacking)
+        return lacking;
+    return nk_isa_restricted(isa) ? restricted_text : NULL;
 }
 
 static void list(const char *text)
@@ -90,7 +88,7 @@ static void write_list(void)
     }
     list("; ISAs here:");
     for (int i = 0; i < NK_ISAS; i++)
-        if (!nk_isa_missing(i, nk_machine()->features)) {
+        if (!nk_isa_lacking(i)) {
             list(" ");
             list(nk_isas[i].name);
         }
@@ -111,7 +109,7 @@ static void fill_tables(void)
                                                                    nk_algorithms[i].name,
                                                                    nk_dtypes[dtype].name,
                                                                    nk_isas[isa].name,
-                                                                   why_unavailable(isa, f),
+                                                                   why_unavailable(isa),
                                                                    f};
             }
 }
@@ -150,8 +148,10 @@ nk_status nk_call(int op, nk_dtype dtype, const nk_args *args)
 {
     const nk_kernel *k = table();
     for (size_t i = 0; i < nk_algorithm_count; i++)
-        if (nk_algorithms[i].op == op) /* its first algorithm is the default one */
-            return k[kernel_index(i, (int)dtype, nk_machine()->isa)].function(args);
+        if (nk_algorithms[i].op == op) { /* its first algorithm is the default one */
+            const nk_function f = k[kernel_index(i, (int)dtype, nk_machine()->isa)].function;
+            return f ? f(args) : NK_ERROR_KERNEL; /* this build may have none for this CPU */
+        }
     return NK_ERROR_KERNEL;
 }
 
