@@ -298,10 +298,11 @@ static int map_arena(nb_workspace *workspace)
     if (take_spare(workspace, bytes))
         return NB_OK;
     /* Shared with the child in which a stranger's kernel is called. */
-    const int kind = spec->unshared ? MAP_PRIVATE | MAP_POPULATE : MAP_SHARED;
+    const int kind = spec->unshared ? MAP_PRIVATE : MAP_SHARED;
     void *arena = mmap(NULL, bytes, PROT_READ | PROT_WRITE, kind | MAP_ANONYMOUS, -1, 0);
     if (arena == MAP_FAILED)
         return nb_fail(NB_MACHINE, "cannot map %zu bytes for operands: %m", bytes);
+    madvise(arena, bytes, MADV_NOHUGEPAGE); /* some systems give them to private pages alone */
     workspace->arena = arena;
     workspace->arena_bytes = bytes;
     return NB_OK;
