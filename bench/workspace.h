@@ -43,7 +43,7 @@ typedef struct nb_workspace_spec {
     uint64_t seed;
     size_t sets;   /* of operands, for mode rotate; 0 is 1 */
     bool scratch;  /* rows between two kernels of a chain, beside the operands */
-    bool unshared; /* no stranger's kernel writes them, in a child: such pages cost half the time */
+    bool unshared; /* no stranger's kernel writes them, in a child: such pages cost a third less */
 } nb_workspace_spec;
 
 typedef struct nb_workspace {
