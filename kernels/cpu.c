@@ -119,10 +119,9 @@ static nk_machine_info machine;
 static int restricted_to = -1;
 static char isa_error_text[256];
 
-/* The ISAs that this build has units of, a bit each; one that wants a feature beside takes
- * another's place, and makes none. */
+/* The ISAs that this build has units of, a bit each. */
 static const uint32_t built = 0
-#define NK_UNIT(op, algorithm, name, isa, feature) | (uint32_t)((feature) == 0) << NK_ISA_##isa
+#define NK_UNIT(op, algorithm, name, isa, feature) | UINT32_C(1) << NK_ISA_##isa
 #include "units.def"
     ;
 

@@ -148,10 +148,8 @@ nk_status nk_call(int op, nk_dtype dtype, const nk_args *args)
 {
     const nk_kernel *k = table();
     for (size_t i = 0; i < nk_algorithm_count; i++)
-        if (nk_algorithms[i].op == op) { /* its first algorithm is the default one */
-            const nk_function f = k[kernel_index(i, (int)dtype, nk_machine()->isa)].function;
-            return f ? f(args) : NK_ERROR_KERNEL; /* this build may have none for this CPU */
-        }
+        if (nk_algorithms[i].op == op) /* its first algorithm is the default one */
+            return k[kernel_index(i, (int)dtype, nk_machine()->isa)].function(args);
     return NK_ERROR_KERNEL;
 }
 

@@ -141,7 +141,7 @@ typedef nk_status (*nk_function)(const nk_args *args);
 
 /* The best kernel for this CPU, or the one that is named. `op` and `dtype` as
  * listed below; `algorithm` NULL is "default"; `isa` NULL is the best of this
- * CPU (and of NORMKERNELS_ISA). NULL if there is none that runs here: then
+ * CPU and build (and of NORMKERNELS_ISA). NULL if there is none that runs here: then
  * *why, if wanted, is a text that lists what there is. */
 NK_API nk_function nk_find(const char *op, const char *algorithm, const char *dtype,
                            const char *isa, const char **why);

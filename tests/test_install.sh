@@ -34,6 +34,12 @@ no_peers() {
     [ -z "$(find "$root" -name 'peer_*')" ]
 }
 
+# refused ISAS TEXT: no build of these alone, and what says so.
+refused() {
+    local said
+    ! said=$(meson setup "$root/isas" "$source" -Disas="$1" 2>&1) && grep -qF -e "$2" <<<"$said"
+}
+
 readme_example() {
     diff <(awk '/^```$/ { on = 0 } on; /^```c$/ { on = 1 }' "$source/README.md") \
         <(sed 1d "$source/examples/rmsnorm.c") # all but the license line
@@ -86,5 +92,8 @@ check 'what is compiled for this very machine is not installed' no_peers
 check 'the example runs with the shared library' example shared
 rm "$libdir"/libnormkernels.so*
 check 'the example runs with the static library alone' example static --static
+check 'a build without scalar is refused' refused avx2 'scalar must be among them'
+check 'a build of what takes the place of nothing is refused' refused scalar,avx512_bf16 \
+    'avx512, which must be among them'
 echo "1..$number"
 [ $failures -eq 0 ]
