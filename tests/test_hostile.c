@@ -66,10 +66,11 @@ static void hostile_rows(problem *p)
                             BIT(NK_OPERAND_DH) | BIT(NK_OPERAND_RESIDUAL);
     const unsigned ways = carriers * (p->eps > 0 ? (unsigned)COUNT(epsilons) : 1);
     const bool one_way = p->hidden > 1024 || harness_samples();
-    for (unsigned kind = 0; kind < row_kind_count; kind++)
+    for (unsigned kind = 0; kind < row_kind_count; kind++) {
+        if (p->hidden > 8192 && mix(harness_seed(), (uint64_t)p->op * 256 + kind) % 4 != 0)
+            continue;
         for (unsigned way = 0; way < ways; way++) {
-            const uint64_t choice = mix(harness_seed(), (uint64_t)p->op * 256 + kind);
-            if ((one_way && way != kind % ways) || (p->hidden > 8192 && choice % 4 != 0))
+            if (one_way && way != kind % ways)
                 continue;
             const uint64_t random = mix(harness_seed(), p->hidden * 4096 + kind * 16 + way);
             p->present = all;
@@ -84,6 +85,7 @@ static void hostile_rows(problem *p)
                 p->flags |= random & 512 ? NK_UNBIASED : 0;
             hostile_kind(p, &row_kinds[kind], (enum carrier)(way % carriers));
         }
+    }
 }
 
 static void hostile(void **state)
