@@ -22,9 +22,9 @@ LEVELS = ("L1", "L2", "L3", "memory")
 CACHES = ("L1", "L2")
 BEGIN, END = "<!-- answer: made by scripts/answer.py -->", "<!-- end of the answer -->"
 NOTE = """f32, {isa}, one thread, forward, gamma and beta, as many rows as fill a quarter to
-a half of the level (of L3 eight times L2 at the most, in memory three times the last cache). `?`: cannot tell, either because the
-interval crosses a border, or because LayerNorm is further from the machine's limit than RMSNorm by
-more than {margin:.0f} points, or another LayerNorm is faster, so that a slow LayerNorm could be
+a half of the level (of L3 eight times L2 at the most, in memory three times the last cache). `?`:
+cannot tell, either because the interval crosses a border, or because LayerNorm is further from the
+machine's limit than RMSNorm by more than {margin:.0f} points, or another LayerNorm is faster, so that a slow LayerNorm could be
 what is saved."""
 PAPER = """Zhang & Sennrich (2019) report that RMSNorm cuts running time by 7 to 64 %: 6.9 to 40.8 % for
 RMSNorm itself and up to 63.9 % for pRMSNorm, which looks at a part of each row only. That is the

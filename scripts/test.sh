@@ -13,7 +13,7 @@ in each configuration, all of them unless some are named:
 
   gcc        gcc, release
   clang      clang, release
-  sanitize   gcc with AddressSanitizer and UBSan
+  sanitize   gcc with AddressSanitizer and UBSan, without AVX-512
   nehalem    the gcc build on an emulated x86-64 CPU without AVX
   max        the gcc build on an emulated x86-64 CPU with AVX2, without AVX-512
   aarch64    an AArch64 cross build, emulated
