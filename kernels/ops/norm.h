@@ -10,97 +10,13 @@
  * path (slow.h). */
 #include "statistics.h"
 
-static const bool has_beta = !is_rms;
-
-static inline const void *outer_gamma(const nk_args *a)
-{
-    return OP_SOURCE == SOURCE_NORM_ADD ? a->gamma2 : a->gamma;
-}
-
-NK_INLINE void apply_vec(const row *w, const statistics *s, size_t i, size_t n, const inner *in,
-                         vec gamma, vec beta, form f)
-{
-    const bool again = f.stream && OP_SOURCE != SOURCE_X;
-    const vec h =
-        again ? vec_round(source_at(w, i, n, in, f), f.dtype) : load(kept_h(w), i, n, f.dtype);
-    if (again && w->h != w->y)
-        store(w->h, i, n, h, f.dtype, true);
-    vec y = vec_mul(vec_mul(h, vec_set1(s->scale)), gamma);
-    if (OP_NORM == NORM_PARTIAL_RMS) /* h may be far above the part's root mean square */
-        y = vec_mul(h, vec_mul(vec_set1(s->scale), gamma));
-    if (has_beta) {
-        const vec t = vec_sub(h, vec_set1(s->shift));
-        y = vec_fma(vec_fma(t, vec_set1(s->scale), vec_set1(s->offset)), gamma, beta);
-    }
-    if (OP_TARGET == TARGET_ADD)
-        y = vec_add(load(w->residual, i, n, f.dtype), vec_round(y, f.dtype));
-    store(w->y, i, n, y, f.dtype, f.stream);
-}
-
-/* Stores cannot change the copies, which therefore stay in registers. */
-NK_INLINE void apply_as(const row *given_w, const statistics *given_s, size_t from, size_t to,
-                        const nk_args *a, form f, enum gamma kind, bool with_beta)
-{
-    const size_t lanes = vec_lanes();
-    const row w = *given_w;
-    const statistics s = *given_s;
-    const inner in = inner_of(&w, a);
-    const void *gamma = outer_gamma(a), *beta = a->beta;
-    const vec offset = vec_set1(a->gamma_offset + (kind == GAMMA_ABSENT ? 1 : 0));
-    size_t i = from;
-    for (; i + lanes <= to; i += lanes)
-        apply_vec(&w, &s, i, lanes, &in, gamma_at(gamma, i, lanes, offset, f, kind),
-                  with_beta ? load_param(beta, i, lanes, f) : vec_zero(), f);
-    if (i < to)
-        apply_vec(&w, &s, i, rest(to - i), &in, gamma_at(gamma, i, rest(to - i), offset, f, kind),
-                  with_beta ? load_param(beta, i, rest(to - i), f) : vec_zero(), f);
-}
-
-/* Two rows, which share the loads of gamma and beta. */
-NK_INLINE void apply_two(const row *given_w, const statistics *given_s, size_t from, size_t to,
-                         const nk_args *a, form f)
-{
-    const size_t lanes = vec_lanes();
-    const row w0 = given_w[0], w1 = given_w[1];
-    const statistics s0 = given_s[0], s1 = given_s[1];
-    const inner in0 = inner_of(&w0, a), in1 = inner_of(&w1, a);
-    const void *gamma = outer_gamma(a), *beta = a->beta;
-    for (size_t i = from; i + lanes <= to; i += lanes) {
-        const vec g = load_param(gamma, i, lanes, f), b = load_param(beta, i, lanes, f);
-        apply_vec(&w0, &s0, i, lanes, &in0, g, b, f);
-        apply_vec(&w1, &s1, i, lanes, &in1, g, b, f);
-    }
-    const size_t left = (to - from) % lanes;
-    for (size_t r = 0; r < 2 && left; r++)
-        apply_as(&given_w[r], &given_s[r], to - left, to, a, f, GAMMA_PLAIN, true);
-}
-
-NK_INLINE void apply(const row *w, const statistics *s, size_t from, size_t to, const nk_args *a,
-                     form f)
-{
-    const enum gamma kind = gamma_kind(outer_gamma(a), a);
-    const bool beta = has_beta && a->beta;
-    if (kind == GAMMA_PLAIN && beta)
-        apply_as(w, s, from, to, a, f, GAMMA_PLAIN, true);
-    else if (kind == GAMMA_PLAIN)
-        apply_as(w, s, from, to, a, f, GAMMA_PLAIN, false);
-    else if (kind == GAMMA_OFFSET && beta)
-        apply_as(w, s, from, to, a, f, GAMMA_OFFSET, true);
-    else if (kind == GAMMA_OFFSET)
-        apply_as(w, s, from, to, a, f, GAMMA_OFFSET, false);
-    else if (beta)
-        apply_as(w, s, from, to, a, f, GAMMA_ABSENT, true);
-    else
-        apply_as(w, s, from, to, a, f, GAMMA_ABSENT, false);
-}
-
 /* SOURCE_NORM_ADD: the inner norm's scale. A row for which f32 does not do
  * gets its h here, in float64. */
 NK_INLINE void read_inner_row(row *w, float *rstd, const nk_args *a, form f)
 {
     const row residual = {.x = w->residual};
     const inner in = inner_of(w, a);
-    const double squares = square_sum(&residual, a->hidden, &in, f, READ_PLAIN);
+    const double squares = square_sum(&residual, a->hidden, &in, f, READ_PLAIN, NULL);
     statistics s = {0};
     if (settle_square(&s, squares * (1 / (double)a->hidden), a) != SETTLED) {
         const nk_slow slow = nk_slow_rms(w->residual, a->hidden, f.dtype, a);
@@ -118,6 +34,11 @@ NK_INLINE void read_inner_row(row *w, float *rstd, const nk_args *a, form f)
 /* Where loads are what binds the second reading: not in 16 bits, which wait for their
  * conversions. */
 #define PAIRS(dtype, stream) (VEC_PAIRS && has_beta && (dtype) == NK_F32 && !(stream))
+
+/* Where it is what comes from L2 and goes there that takes time: not in 16 bits. Then y is
+ * fetched before it is written, and rows are read beside those that are applied. */
+#define BY_LINES(dtype, stream)                                                                    \
+    ((is_rms ? 4 : 6) <= VEC_SUMS_BESIDE && (dtype) == NK_F32 && !(stream))
 
 typedef void settle_function(statistics *s, enum verdict verdict, row *w, const nk_args *a);
 
@@ -148,22 +69,36 @@ NK_INLINE bool goes_ahead(bool stream)
     return OP_SOURCE != SOURCE_NORM_ADD && !stream;
 }
 
-/* While a row waits for its root and division the next is read. All in one function: a
- * call for each row would cost short ones a tenth. */
+/* Shorter rows are read and applied before the next one's scale is there. */
+enum { SHORTEST_BESIDE = 320 };
+
+/* While a row waits for its root and division the next is read: whole, or beside the row
+ * that is applied. All in one function: a call for each row would cost short ones a tenth. */
 NK_INLINE void norm_ahead(const nk_args *a, form f, settle_function *settle_hard)
 {
     const size_t bytes = nk_dtypes[f.dtype].bytes;
+    const bool beside =
+        BY_LINES(f.dtype, f.stream) && can_read_beside && a->hidden >= SHORTEST_BESIDE;
     row w = {0}, next_w = {0};
     statistics s = {0}, next = {0};
     for (size_t r = 0; r <= a->rows; r++) {
         if (r > 0)
             settle_row(&s, &w, a, r - 1, settle_hard);
-        if (r < a->rows) {
+        const bool applies = r > 0 && !s.done;
+        const bool reads = r < a->rows;
+        if (reads)
             next_w = row_at(a, r, bytes);
-            read_row(&next, &next_w, a, f);
+        if (beside && reads && applies && is_usual(&s, a)) {
+            variant v = usual;
+            v.expect = true;
+            const job j = job_of(&w, &s, a, v);
+            read_row(&next, &next_w, a, f, &j);
+        } else {
+            if (reads)
+                read_row(&next, &next_w, a, f, NULL);
+            if (applies)
+                apply(&w, &s, 0, a->hidden, a, f, false);
         }
-        if (r > 0 && !s.done)
-            apply(&w, &s, 0, a->hidden, a, f);
         w = next_w;
         s = next;
     }
@@ -172,7 +107,7 @@ NK_INLINE void norm_ahead(const nk_args *a, form f, settle_function *settle_hard
 #define NK_FORM(name, dtype, params, stream)                                                       \
     static void read_##name(statistics *s, const row *w, const nk_args *a)                         \
     {                                                                                              \
-        read_row(s, w, a, (form){dtype, params, stream});                                          \
+        read_row(s, w, a, (form){dtype, params, stream}, NULL);                                    \
     }                                                                                              \
     static void read_inner_##name(row *w, float *rstd, const nk_args *a)                           \
     {                                                                                              \
@@ -186,7 +121,7 @@ NK_INLINE void norm_ahead(const nk_args *a, form f, settle_function *settle_hard
     static void apply_##name(const row *w, const statistics *s, size_t from, size_t to,            \
                              const nk_args *a)                                                     \
     {                                                                                              \
-        apply(w, s, from, to, a, (form){dtype, params, stream});                                   \
+        apply(w, s, from, to, a, (form){dtype, params, stream}, BY_LINES(dtype, stream));          \
     }                                                                                              \
     static void apply_two_##name(const row *w, const statistics *s, size_t from, size_t to,        \
                                  const nk_args *a)                                                 \
@@ -223,8 +158,7 @@ static void norm_block(const nk_args *a, size_t first, size_t count, plan p, nk_
                        const code *cached, const code *c)
 {
     const size_t bytes = nk_dtypes[dtype].bytes;
-    const bool pairs =
-        PAIRS(dtype, c != cached) && a->beta && gamma_kind(outer_gamma(a), a) == GAMMA_PLAIN;
+    const bool pairs = PAIRS(dtype, c != cached);
     statistics s[PLAN_ROWS];
     row w[PLAN_ROWS];
     for (size_t r = 0; r < count; r++)
@@ -238,7 +172,8 @@ static void norm_block(const nk_args *a, size_t first, size_t count, plan p, nk_
     for (size_t from = 0; from < a->hidden; from += p.tile) {
         const size_t to = a->hidden - from < p.tile ? a->hidden : from + p.tile;
         for (size_t r = 0; r < count; r++)
-            if (pairs && r + 1 < count && !s[r].done && !s[r + 1].done) {
+            if (pairs && r + 1 < count && !s[r].done && !s[r + 1].done && is_usual(&s[r], a) &&
+                is_usual(&s[r + 1], a)) {
                 c->apply_two(&w[r], &s[r], from, to, a);
                 r++;
             } else if (!s[r].done)

@@ -221,7 +221,7 @@ NK_INLINE row_sums sums_as(const back_row *w, const nk_args *a, const columns *k
         total.tt += t * t;
     }
     if (OP_NORM == NORM_PARTIAL_RMS && mode != SUMS_GIVEN)
-        total.tt = square_sum(&(row){.x = w->v}, statistics_count(a), NULL, f, READ_PLAIN);
+        total.tt = square_sum(&(row){.x = w->v}, statistics_count(a), NULL, f, READ_PLAIN, NULL);
     return total;
 }
 

@@ -87,8 +87,11 @@ NK_INLINE vec first_reading(const row *w, size_t i, size_t n, const inner *in, f
     const vec h = source_at(w, i, n, in, f);
     if (OP_SOURCE == SOURCE_X)
         return h;
-    if (!f.stream && n == vec_lanes())
+    if (!f.stream && n == vec_lanes()) {
+        if (VEC_EXPECTS_H && f.dtype == NK_F32)
+            vec_expect((float *)w->h, i);
         return vec_store_round(w->h, i, h, f.dtype);
+    }
     if (!f.stream)
         vec_store_n(w->h, i, n, h, f.dtype);
     return vec_round(h, f.dtype);

@@ -1,32 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The first reading of a row: sums, and from them its statistics. f32 chains
  * of a few dozen additions are added up in float64. */
-#include "row.h"
+#include "apply.h"
 
 enum { SQUARE_CHAIN = 32, MOMENT_CHAIN = 16 };
-
-/* Sums of h - shift and of its squares. */
-typedef struct moments {
-    double sum, squares;
-} moments;
-
-/* What the first reading leaves for the second: xhat = (h - shift) * scale +
- * offset. Shift and offset stay apart, because the mean rounded to f32 would
- * cost a row of large mean its digits. */
-typedef struct statistics {
-    moments moments;
-    double mean, rstd;
-    float shift, scale, offset;
-    bool done; /* y is written already: a row for the slow path */
-} statistics;
 
 /* The elements that the statistics are taken over. */
 static inline size_t statistics_count(const nk_args *a)
 {
     return OP_NORM == NORM_PARTIAL_RMS ? nk_partial_count(a->fraction, a->hidden) : a->hidden;
 }
-
-static const bool is_rms = OP_NORM == NORM_RMS || OP_NORM == NORM_PARTIAL_RMS;
 
 /* A row is read as h of the source, or as it stands at w->x, less a shift. */
 enum reading { READ_H, READ_PLAIN, READ_SHIFTED };
@@ -40,8 +23,9 @@ NK_INLINE vec read_vec(const row *w, size_t i, size_t n, const inner *in, vec sh
     return reading == READ_SHIFTED ? vec_sub(x, shift) : x;
 }
 
+/* A row to be applied beside may be NULL: then there is none. */
 NK_INLINE double square_sum(const row *w, size_t count, const inner *in, form f,
-                            enum reading reading)
+                            enum reading reading, const job *beside)
 {
     const size_t lanes = vec_lanes(), chunk = 4 * lanes * SQUARE_CHAIN;
     const vec none = vec_zero();
@@ -59,14 +43,17 @@ NK_INLINE double square_sum(const row *w, size_t count, const inner *in, form f,
             q1 = vec_fma(h1, h1, q1);
             q2 = vec_fma(h2, h2, q2);
             q3 = vec_fma(h3, h3, q3);
+            apply_columns(beside, i, 4 * lanes, f);
         }
         for (; i + lanes <= end; i += lanes) {
             const vec h = read_vec(w, i, lanes, in, none, f, reading);
             q0 = vec_fma(h, h, q0);
+            apply_columns(beside, i, lanes, f);
         }
         if (i < end) {
             const vec h = read_vec(w, i, rest(end - i), in, none, f, reading);
             q1 = vec_fma(h, h, q1);
+            apply_columns(beside, i, rest(end - i), f);
         }
         total += (double)vec_sum(vec_add(vec_add(q0, q1), vec_add(q2, q3)));
     }
@@ -74,7 +61,7 @@ NK_INLINE double square_sum(const row *w, size_t count, const inner *in, form f,
 }
 
 NK_INLINE moments moments_of(const row *w, size_t count, const inner *in, float shift, form f,
-                             enum reading reading)
+                             enum reading reading, const job *beside)
 {
     const size_t lanes = vec_lanes(), chunk = 3 * lanes * MOMENT_CHAIN;
     const vec vs = vec_set1(shift);
@@ -85,25 +72,28 @@ NK_INLINE moments moments_of(const row *w, size_t count, const inner *in, float 
         vec q0 = vec_zero(), q1 = vec_zero(), q2 = vec_zero();
         size_t i = start;
         for (; i + 3 * lanes <= end; i += 3 * lanes) {
-            const vec h0 = read_vec(w, i, lanes, in, vs, f, reading);
-            const vec h1 = read_vec(w, i + lanes, lanes, in, vs, f, reading);
-            const vec h2 = read_vec(w, i + 2 * lanes, lanes, in, vs, f, reading);
+            const vec h0 = vec_keep(read_vec(w, i, lanes, in, vs, f, reading));
             s0 = vec_add(s0, h0);
-            s1 = vec_add(s1, h1);
-            s2 = vec_add(s2, h2);
             q0 = vec_fma(h0, h0, q0);
+            const vec h1 = vec_keep(read_vec(w, i + lanes, lanes, in, vs, f, reading));
+            s1 = vec_add(s1, h1);
             q1 = vec_fma(h1, h1, q1);
+            const vec h2 = vec_keep(read_vec(w, i + 2 * lanes, lanes, in, vs, f, reading));
+            s2 = vec_add(s2, h2);
             q2 = vec_fma(h2, h2, q2);
+            apply_columns(beside, i, 3 * lanes, f);
         }
         for (; i + lanes <= end; i += lanes) {
-            const vec h = read_vec(w, i, lanes, in, vs, f, reading);
+            const vec h = vec_keep(read_vec(w, i, lanes, in, vs, f, reading));
             s0 = vec_add(s0, h);
             q0 = vec_fma(h, h, q0);
+            apply_columns(beside, i, lanes, f);
         }
         if (i < end && reading != READ_SHIFTED) {
             const vec h = read_vec(w, i, rest(end - i), in, vs, f, reading);
             s1 = vec_add(s1, h);
             q1 = vec_fma(h, h, q1);
+            apply_columns(beside, i, rest(end - i), f);
             i = end;
         }
         for (; i < end; i++) { /* a masked tail is 0, but 0 less the shift is not */
@@ -177,29 +167,34 @@ NK_INLINE moments welford(const row *w, size_t count, form f)
     return (moments){all.mean, all.squares};
 }
 
-NK_INLINE double square_sum_of_h(const row *w, const nk_args *a, form f)
+NK_INLINE double square_sum_of_h(const row *w, const nk_args *a, form f, const job *beside)
 {
     const row plain = {.x = w->h};
     const size_t count = statistics_count(a);
     inner in = inner_of(w, a);
     if (OP_SOURCE != SOURCE_NORM_ADD)
-        return square_sum(w, count, &in, f, READ_H);
+        return square_sum(w, count, &in, f, READ_H, beside);
     if (w->kept)
-        return square_sum(&plain, count, &in, f, READ_PLAIN);
+        return square_sum(&plain, count, &in, f, READ_PLAIN, NULL);
     switch (in.kind) { /* constants again, for code apiece */
     case GAMMA_ABSENT:
         in.kind = GAMMA_ABSENT;
-        return square_sum(w, count, &in, f, READ_H);
+        return square_sum(w, count, &in, f, READ_H, NULL);
     case GAMMA_PLAIN:
         in.kind = GAMMA_PLAIN;
-        return square_sum(w, count, &in, f, READ_H);
+        return square_sum(w, count, &in, f, READ_H, NULL);
     default:
         in.kind = GAMMA_OFFSET;
-        return square_sum(w, count, &in, f, READ_H);
+        return square_sum(w, count, &in, f, READ_H, NULL);
     }
 }
 
-NK_INLINE void read_row(statistics *s, const row *given, const nk_args *a, form f)
+/* The norms whose reading, one and to the end of the row, can apply another row beside. */
+static const bool can_read_beside =
+    OP_NORM == NORM_RMS || OP_NORM == NORM_LAYER || OP_NORM == NORM_LAYER_ONE_PASS;
+
+NK_INLINE void read_row(statistics *s, const row *given, const nk_args *a, form f,
+                        const job *beside)
 {
     const row copy = *given, *w = &copy; /* which stores of h cannot change */
     const inner in = inner_of(w, a);
@@ -208,16 +203,16 @@ NK_INLINE void read_row(statistics *s, const row *given, const nk_args *a, form 
     switch (OP_NORM) {
     case NORM_RMS:
     case NORM_PARTIAL_RMS:
-        s->moments.squares = square_sum_of_h(w, a, f);
+        s->moments.squares = square_sum_of_h(w, a, f, beside);
         break;
     case NORM_LAYER_SHIFTED:
         s->shift = nk_to_float(w->x, 0, f.dtype);
-        s->moments = moments_of(w, a->hidden, &in, s->shift, f, READ_SHIFTED);
+        s->moments = moments_of(w, a->hidden, &in, s->shift, f, READ_SHIFTED, NULL);
         break;
     case NORM_LAYER_TWO_PASS: /* the textbook's: the squares about the mean */
-        s->moments = moments_of(w, a->hidden, &in, 0, f, READ_H);
+        s->moments = moments_of(w, a->hidden, &in, 0, f, READ_H, NULL);
         s->shift = (float)(s->moments.sum / (double)a->hidden);
-        s->moments = moments_of(w, a->hidden, &in, s->shift, f, READ_SHIFTED);
+        s->moments = moments_of(w, a->hidden, &in, s->shift, f, READ_SHIFTED, NULL);
         s->moments.sum = 0;
         break;
     case NORM_LAYER_WELFORD:
@@ -226,7 +221,7 @@ NK_INLINE void read_row(statistics *s, const row *given, const nk_args *a, form 
         s->moments.sum = 0;
         break;
     default:
-        s->moments = moments_of(w, a->hidden, &in, 0, f, READ_H);
+        s->moments = moments_of(w, a->hidden, &in, 0, f, READ_H, beside);
     }
 }
 
@@ -279,7 +274,7 @@ NK_INLINE enum verdict settle_far_mean(statistics *s, const char *h, const nk_ar
     enum verdict verdict = FAR_MEAN;
     for (int attempt = 0; attempt < 2 && verdict == FAR_MEAN; attempt++) {
         s->shift = (float)s->mean;
-        s->moments = moments_of(&w, a->hidden, &in, s->shift, f, READ_SHIFTED);
+        s->moments = moments_of(&w, a->hidden, &in, s->shift, f, READ_SHIFTED, NULL);
         verdict = settle(s, a);
     }
     return verdict;

@@ -310,6 +310,20 @@ NK_INLINE void vec_store_f32_n(float *p, size_t i, size_t n, vec v, nk_dtype dty
     vec_store_n(p, i, n, dtype == NK_BF16 ? join_even_odd(v) : v, NK_F32);
 }
 
+NK_INLINE vec vec_keep(vec v)
+{
+    __asm__("" : "+v"(v.a), "+v"(v.b));
+    return v;
+}
+
+NK_INLINE void vec_expect(float *p, size_t i)
+{
+    for (size_t line = 0; line < vec_lanes(); line += 16)
+        __builtin_prefetch(p + i + 64 + line, 1);
+}
+
+#define VEC_SUMS_BESIDE 6
+#define VEC_EXPECTS_H 1
 #define VEC_PAIRS 0
 #define VEC_STREAMS 1
 

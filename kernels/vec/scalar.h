@@ -231,6 +231,19 @@ NK_INLINE void vec_store_f32_n(float *p, size_t i, size_t n, vec v, nk_dtype dty
     vec_store_n(p, i, n, v, NK_F32);
 }
 
+NK_INLINE vec vec_keep(vec v)
+{
+    return v;
+}
+
+NK_INLINE void vec_expect(float *p, size_t i)
+{
+    (void)p;
+    (void)i;
+}
+
+#define VEC_SUMS_BESIDE 0
+#define VEC_EXPECTS_H 0
 #define VEC_PAIRS 0
 #define VEC_STREAMS 0
 

@@ -23,6 +23,14 @@
  *   vec vec_store_round(p, i, v, dtype)   rounds, stores, returns what it stored
  *   void vec_store_f32(p, i, v, dtype)  lanes in dtype's order, to floats
  *   void vec_store_f32_n(p, i, n, v, dtype)
+ *   vec vec_keep(v)            v, from now on in registers: what is used twice must not be
+ *                              loaded twice, which gcc does to save an instruction
+ *   void vec_expect(p, i)      floats p[i] .. and four lines on are about to be written:
+ *                              fetches them
+ *   VEC_SUMS_BESIDE            how many vecs of sums registers hold while another row is
+ *                              applied beside the reading; 0: rows of f32 are read and
+ *                              applied one after the other, with no vec_expect
+ *   VEC_EXPECTS_H              1 if that is faster for h in the first reading too
  *   VEC_PAIRS                  1 if two rows of f32 that share the loads of gamma and
  *                              beta are faster than one after the other, else 0
  *   VEC_STREAMS                1 if it has non-temporal stores, else 0, and then

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The second reading of a row, or of some of its columns: its statistics applied. */
+#include "row.h"
+
+/* Sums of h - shift and of its squares. */
+typedef struct moments {
+    double sum, squares;
+} moments;
+
+/* What the first reading leaves for the second: xhat = (h - shift) * scale +
+ * offset. Shift and offset stay apart, because the mean rounded to f32 would
+ * cost a row of large mean its digits. */
+typedef struct statistics {
+    moments moments;
+    double mean, rstd;
+    float shift, scale, offset;
+    bool done; /* y is written already: a row for the slow path */
+} statistics;
+
+static const bool is_rms = OP_NORM == NORM_RMS || OP_NORM == NORM_PARTIAL_RMS;
+static const bool has_beta = !is_rms;
+
+static inline const void *outer_gamma(const nk_args *a)
+{
+    return OP_SOURCE == SOURCE_NORM_ADD ? a->gamma2 : a->gamma;
+}
+
+/* What of a call the compiler makes code apiece for. */
+typedef struct variant {
+    enum gamma gamma;
+    bool beta;
+    bool shift;  /* it may be other than 0 */
+    bool expect; /* y is fetched before it is written */
+} variant;
+
+/* What nearly all rows are. */
+static const variant usual = {GAMMA_PLAIN, has_beta, false, false};
+
+NK_INLINE bool is_usual(const statistics *s, const nk_args *a)
+{
+    return gamma_kind(outer_gamma(a), a) == GAMMA_PLAIN && has_beta == !!a->beta && s->shift == 0;
+}
+
+/* A row to be applied. In copies, which stores cannot change: they stay in registers. */
+typedef struct job {
+    row w;
+    statistics s;
+    inner in;
+    const void *gamma, *beta;
+    vec offset;
+    variant v;
+} job;
+
+NK_INLINE job job_of(const row *w, const statistics *s, const nk_args *a, variant v)
+{
+    return (job){.w = *w,
+                 .s = *s,
+                 .in = inner_of(w, a),
+                 .gamma = outer_gamma(a),
+                 .beta = a->beta,
+                 .offset = vec_set1(a->gamma_offset + (v.gamma == GAMMA_ABSENT ? 1 : 0)),
+                 .v = v};
+}
+
+NK_INLINE void apply_vec(const job *j, size_t i, size_t n, vec gamma, vec beta, form f)
+{
+    const row *w = &j->w;
+    const bool again = f.stream && OP_SOURCE != SOURCE_X;
+    const vec h =
+        again ? vec_round(source_at(w, i, n, &j->in, f), f.dtype) : load(kept_h(w), i, n, f.dtype);
+    const vec scale = vec_set1(j->s.scale);
+    if (again && w->h != w->y)
+        store(w->h, i, n, h, f.dtype, true);
+    vec y = vec_mul(vec_mul(h, scale), gamma);
+    if (OP_NORM == NORM_PARTIAL_RMS) /* h may be far above the part's root mean square */
+        y = vec_mul(h, vec_mul(scale, gamma));
+    if (has_beta) {
+        const vec t = j->v.shift ? vec_sub(h, vec_set1(j->s.shift)) : h;
+        y = vec_fma(vec_fma(t, scale, vec_set1(j->s.offset)), gamma, beta);
+    }
+    if (OP_TARGET == TARGET_ADD)
+        y = vec_add(load(w->residual, i, n, f.dtype), vec_round(y, f.dtype));
+    if (j->v.expect && n == vec_lanes())
+        vec_expect((float *)w->y, i);
+    store(w->y, i, n, y, f.dtype, f.stream);
+}
+
+NK_INLINE void apply_one(const job *j, size_t i, size_t n, form f)
+{
+    apply_vec(j, i, n, gamma_at(j->gamma, i, n, j->offset, f, j->v.gamma),
+              j->v.beta ? load_param(j->beta, i, n, f) : vec_zero(), f);
+}
+
+/* Less than a vec, or some whole ones; nothing of a row that is NULL. */
+NK_INLINE void apply_columns(const job *j, size_t from, size_t n, form f)
+{
+    const size_t lanes = vec_lanes();
+    if (j && n < lanes)
+        apply_one(j, from, n, f);
+    else if (j)
+        for (size_t i = 0; i < n; i += lanes)
+            apply_one(j, from + i, lanes, f);
+}
+
+NK_INLINE void apply_as(const row *w, const statistics *s, size_t from, size_t to, const nk_args *a,
+                        form f, variant v)
+{
+    const size_t lanes = vec_lanes();
+    const job j = job_of(w, s, a, v);
+    size_t i = from;
+    for (; i + lanes <= to; i += lanes)
+        apply_one(&j, i, lanes, f);
+    if (i < to)
+        apply_one(&j, i, rest(to - i), f);
+}
+
+/* Two usual rows, which share the loads of gamma and beta. */
+NK_INLINE void apply_two(const row *w, const statistics *s, size_t from, size_t to,
+                         const nk_args *a, form f)
+{
+    const size_t lanes = vec_lanes(), left = (to - from) % lanes;
+    const job j0 = job_of(&w[0], &s[0], a, usual), j1 = job_of(&w[1], &s[1], a, usual);
+    for (size_t i = from; i + lanes <= to; i += lanes) {
+        const vec g = load_param(j0.gamma, i, lanes, f), b = load_param(j0.beta, i, lanes, f);
+        apply_vec(&j0, i, lanes, g, b, f);
+        apply_vec(&j1, i, lanes, g, b, f);
+    }
+    for (size_t r = 0; r < 2 && left; r++)
+        apply_as(&w[r], &s[r], to - left, to, a, f, usual);
+}
+
+NK_INLINE void apply(const row *w, const statistics *s, size_t from, size_t to, const nk_args *a,
+                     form f, bool expect)
+{
+    const enum gamma gamma = gamma_kind(outer_gamma(a), a);
+    const bool beta = has_beta && a->beta;
+    if (is_usual(s, a))
+        apply_as(w, s, from, to, a, f, (variant){GAMMA_PLAIN, has_beta, false, expect});
+    else if (gamma == GAMMA_PLAIN && beta)
+        apply_as(w, s, from, to, a, f, (variant){GAMMA_PLAIN, true, true, expect});
+    else if (gamma == GAMMA_PLAIN)
+        apply_as(w, s, from, to, a, f, (variant){GAMMA_PLAIN, false, true, expect});
+    else if (gamma == GAMMA_OFFSET && beta)
+        apply_as(w, s, from, to, a, f, (variant){GAMMA_OFFSET, true, true, expect});
+    else if (gamma == GAMMA_OFFSET)
+        apply_as(w, s, from, to, a, f, (variant){GAMMA_OFFSET, false, true, expect});
+    else if (beta)
+        apply_as(w, s, from, to, a, f, (variant){GAMMA_ABSENT, true, true, expect});
+    else
+        apply_as(w, s, from, to, a, f, (variant){GAMMA_ABSENT, false, true, expect});
+}
