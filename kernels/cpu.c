@@ -47,6 +47,11 @@ uint32_t nk_features_aarch64(uint64_t hwcap)
     return hwcap & HWCAP_ASIMD_BIT ? NK_FEATURE_ASIMD : 0;
 }
 
+bool nk_fetches_x86(const char vendor[12])
+{
+    return memcmp(vendor, "GenuineIntel", 12) == 0;
+}
+
 #if defined __x86_64__
 static uint64_t read_xcr0(void)
 {
@@ -70,15 +75,32 @@ static uint32_t detect(void)
     c.xcr0 = c.leaf1_ecx & LEAF1_OSXSAVE ? read_xcr0() : 0;
     return nk_features_x86(&c);
 }
+
+static bool detect_fetches(void)
+{
+    uint32_t a, vendor[3];
+    return __get_cpuid(0, &a, &vendor[0], &vendor[2], &vendor[1]) &&
+           nk_fetches_x86((const char *)vendor);
+}
 #elif defined __aarch64__
 static uint32_t detect(void)
 {
     return nk_features_aarch64(getauxval(AT_HWCAP));
 }
+
+static bool detect_fetches(void)
+{
+    return false; /* not measured */
+}
 #else
 static uint32_t detect(void)
 {
     return 0;
+}
+
+static bool detect_fetches(void)
+{
+    return false;
 }
 #endif
 
@@ -191,6 +213,7 @@ static void leave_out(const char *wanted)
 static void find_machine(void)
 {
     machine.features = detect();
+    machine.fetches = detect_fetches();
     find_caches();
     const char *without = getenv("NORMKERNELS_WITHOUT");
     if (without)

@@ -69,6 +69,10 @@ NK_INLINE void apply_vec(const job *j, size_t i, size_t n, vec gamma, vec beta, 
     const vec h =
         again ? vec_round(source_at(w, i, n, &j->in, f), f.dtype) : load(kept_h(w), i, n, f.dtype);
     const vec scale = vec_set1(j->s.scale);
+    if (f.stream && n == vec_lanes()) {
+        fetch_next(w->next_x, i, f.dtype);
+        fetch_next(w->next_residual, i, f.dtype);
+    }
     if (again && w->h != w->y)
         store(w->h, i, n, h, f.dtype, true);
     vec y = vec_mul(vec_mul(h, scale), gamma);
@@ -81,7 +85,7 @@ NK_INLINE void apply_vec(const job *j, size_t i, size_t n, vec gamma, vec beta, 
     if (OP_TARGET == TARGET_ADD)
         y = vec_add(load(w->residual, i, n, f.dtype), vec_round(y, f.dtype));
     if (j->v.expect && n == vec_lanes())
-        vec_expect((float *)w->y, i);
+        fetch_to_write(w->y, i, f.dtype);
     store(w->y, i, n, y, f.dtype, f.stream);
 }
 

@@ -39,6 +39,25 @@ NK_INLINE void store(void *p, size_t i, size_t n, vec v, nk_dtype dtype, bool st
         vec_store(p, i, v, dtype);
 }
 
+enum { LINE = 64 };
+
+/* Lines that are to be written soon, a few on: left to the stores each would be waited for. */
+NK_INLINE void fetch_to_write(const void *p, size_t i, nk_dtype dtype)
+{
+    const size_t bytes = dtype == NK_F32 ? 4 : 2; /* known when compiling */
+    const char *from = (const char *)p + i * bytes + 4 * LINE;
+    for (size_t at = 0; at < vec_lanes() * bytes; at += LINE)
+        __builtin_prefetch(from + at, 1);
+}
+
+/* Lines that are read after these rows, into L2; NULL: none, or the hardware does better. */
+NK_INLINE void fetch_next(const void *p, size_t i, nk_dtype dtype)
+{
+    const size_t bytes = dtype == NK_F32 ? 4 : 2; /* known when compiling */
+    for (size_t at = 0; p && at < vec_lanes() * bytes; at += LINE)
+        __builtin_prefetch((const char *)p + i * bytes + at, 0, 2);
+}
+
 /* How gamma is had: the offset stands for it (1 more) where it is absent. */
 enum gamma { GAMMA_ABSENT, GAMMA_PLAIN, GAMMA_OFFSET };
 

@@ -161,8 +161,14 @@ static void norm_block(const nk_args *a, size_t first, size_t count, plan p, nk_
     const bool pairs = PAIRS(dtype, c != cached);
     statistics s[PLAN_ROWS];
     row w[PLAN_ROWS];
-    for (size_t r = 0; r < count; r++)
+    for (size_t r = 0; r < count; r++) {
         w[r] = row_at(a, first + r, bytes);
+        if (c != cached && first + p.rows + r < a->rows && nk_machine()->fetches) {
+            const row next = row_at(a, first + p.rows + r, bytes);
+            w[r].next_x = next.x;
+            w[r].next_residual = next.residual;
+        }
+    }
     for (size_t r = 0; OP_SOURCE == SOURCE_NORM_ADD && r < count; r++)
         c->read_inner(&w[r], a->rstd ? &a->rstd[first + r] : NULL, a);
     for (size_t r = 0; r < count; r++)

@@ -40,6 +40,7 @@ typedef struct back_row {
     const char *dh;       /* the one on the straight path, or NULL */
     const char *outer_v;  /* what the outer norm normalised */
     char *dx, *dresidual; /* NULL where not wanted */
+    const char *next[4];  /* of the form that streams: what is read after these rows */
     coefficients norm, outer;
     bool done; /* by the slow path */
 } back_row;
@@ -83,11 +84,19 @@ static inline back_row back_row_at(const nk_args *a, size_t r, size_t bytes)
     return OP_JOIN == JOIN_SANDWICH ? sandwich : w;
 }
 
+static inline void expect_next(back_row *w, back_row next)
+{
+    w->next[0] = next.v;
+    w->next[1] = next.residual;
+    w->next[2] = next.d;
+    w->next[3] = OP_JOIN == JOIN_SANDWICH ? next.outer_v : next.dh;
+}
+
 /* ---- Elements ------------------------------------------------------------- */
 
 NK_INLINE vec summed(const back_row *w, size_t i, size_t n, const columns *k, form f)
 {
-    const vec x = load(w->v, i, n, f.dtype);
+    const vec x = vec_keep(load(w->v, i, n, f.dtype));
     if (OP_JOIN == JOIN_X || OP_JOIN == JOIN_SANDWICH || !w->residual)
         return x;
     const vec residual = load(w->residual, i, n, f.dtype);
@@ -118,7 +127,7 @@ typedef struct back {
 
 NK_INLINE back back_at(const back_row *w, size_t i, size_t n, vec outer_gamma, form f)
 {
-    back b = {.d = load(w->d, i, n, f.dtype)};
+    back b = {.d = vec_keep(load(w->d, i, n, f.dtype))};
     if (!has_outer)
         return b;
     b.dy = b.d;
@@ -406,6 +415,8 @@ NK_INLINE void back_columns(const back_row *rows, size_t count, size_t i, size_t
     for (const back_row *w = rows; w < rows + count; w++) {
         if (w->done)
             continue;
+        for (size_t o = 0; f.stream && n == vec_lanes() && o < 4; o++)
+            fetch_next(w->next[o], i, f.dtype);
         const vec v = summed(w, i, n, k, f), xhat = normalised(&w->norm, v);
         const back b = back_at(w, i, n, outer_gamma, f);
         vec result = own_result(w, vec_mul(b.d, gamma), xhat, ones);
@@ -512,6 +523,7 @@ static void run(const nk_args *a, nk_dtype dtype)
     const reader in = {a, dtype};
     const size_t bytes = nk_dtypes[dtype].bytes, most = back_rows(a, bytes);
     const bool params_f32 = dtype == NK_F32 || a->flags & NK_PARAMS_F32;
+    const bool stream = a->store == NK_STORE_STREAM;
     back_row rows[BACK_ROWS];
     totals to;
     column_sum_start(&to.first, a->dgamma, a->hidden);
@@ -522,14 +534,16 @@ static void run(const nk_args *a, nk_dtype dtype)
         const size_t count = a->rows - first < most ? a->rows - first : most;
         for (size_t r = 0; r < count; r++) {
             rows[r] = back_row_at(a, first + r, bytes);
+            if (stream && first + most + r < a->rows && nk_machine()->fetches)
+                expect_next(&rows[r], back_row_at(a, first + most + r, bytes));
             if ((has_outer && !settle_row(&in, &rows[r], OUTER, first + r)) ||
                 !settle_row(&in, &rows[r], OWN, first + r))
                 back_slowly(&in, &rows[r], first + r, &to);
         }
-        back_block_as[dtype][params_f32][a->store == NK_STORE_STREAM](rows, count, a, &to);
+        back_block_as[dtype][params_f32][stream](rows, count, a, &to);
     }
     if (OP_JOIN == JOIN_SCALED && a->dalpha)
         *a->dalpha += (float)to.dalpha;
-    if (a->store == NK_STORE_STREAM)
+    if (stream)
         vec_fence();
 }

@@ -27,12 +27,14 @@ enum target { TARGET_Y, TARGET_ADD };
 
 /* One row of each operand. */
 typedef struct row {
-    const char *x;        /* read by the source */
-    const char *residual; /* the source's other operand; of TARGET_ADD the stream */
-    char *h;              /* h between the two readings: the caller's, or y */
-    char *y;              /* the result */
-    float inner_scale;    /* SOURCE_NORM_ADD: what residual is multiplied by */
-    bool kept;            /* h stands in memory, whatever the form */
+    const char *x;             /* read by the source */
+    const char *residual;      /* the source's other operand; of TARGET_ADD the stream */
+    char *h;                   /* h between the two readings: the caller's, or y */
+    char *y;                   /* the result */
+    const char *next_x;        /* of the form that streams: what is read after these rows, */
+    const char *next_residual; /* or NULL */
+    float inner_scale;         /* SOURCE_NORM_ADD: what residual is multiplied by */
+    bool kept;                 /* h stands in memory, whatever the form */
 } row;
 
 static inline row row_at(const nk_args *a, size_t r, size_t bytes)
@@ -89,7 +91,7 @@ NK_INLINE vec first_reading(const row *w, size_t i, size_t n, const inner *in, f
         return h;
     if (!f.stream && n == vec_lanes()) {
         if (VEC_EXPECTS_H && f.dtype == NK_F32)
-            vec_expect((float *)w->h, i);
+            fetch_to_write(w->h, i, f.dtype);
         return vec_store_round(w->h, i, h, f.dtype);
     }
     if (!f.stream)

@@ -312,12 +312,6 @@ NK_INLINE vec vec_keep(vec v)
     return v;
 }
 
-NK_INLINE void vec_expect(float *p, size_t i)
-{
-    for (size_t line = 0; line < vec_lanes(); line += 16)
-        __builtin_prefetch(p + i + 64 + line, 1);
-}
-
 #define VEC_SUMS_BESIDE 4
 #define VEC_EXPECTS_H 0
 #define VEC_PAIRS 1

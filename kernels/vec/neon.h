@@ -251,12 +251,6 @@ NK_INLINE vec vec_keep(vec v)
     return v;
 }
 
-NK_INLINE void vec_expect(float *p, size_t i)
-{
-    (void)p;
-    (void)i;
-}
-
 #define VEC_SUMS_BESIDE 0
 #define VEC_EXPECTS_H 0
 #define VEC_PAIRS 0

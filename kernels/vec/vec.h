@@ -25,11 +25,10 @@
  *   void vec_store_f32_n(p, i, n, v, dtype)
  *   vec vec_keep(v)            v, from now on in registers: what is used twice must not be
  *                              loaded twice, which gcc does to save an instruction
- *   void vec_expect(p, i)      floats p[i] .. and four lines on are about to be written:
- *                              fetches them
  *   VEC_SUMS_BESIDE            how many vecs of sums registers hold while another row is
  *                              applied beside the reading; 0: rows of f32 are read and
- *                              applied one after the other, with no vec_expect
+ *                              applied one after the other, and written lines not
+ *                              fetched before
  *   VEC_EXPECTS_H              1 if that is faster for h in the first reading too
  *   VEC_PAIRS                  1 if two rows of f32 that share the loads of gamma and
  *                              beta are faster than one after the other, else 0
