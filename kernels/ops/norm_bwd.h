@@ -400,46 +400,88 @@ NK_INLINE vec own_result(const back_row *w, vec weighted, vec xhat, vec ones)
     return through(&w->norm, weighted, xhat);
 }
 
-/* Columns i .. i + n of all rows. Each row's inputs are read before its outputs
- * are written: they may be the same. */
+/* Columns i .. i + n of all rows: what they share, and their sums. */
+typedef struct column {
+    vec gamma, outer_gamma;
+    vec ones; /* NORM_PARTIAL_RMS: which of them are in the mean square */
+    vec first, second, dalpha;
+} column;
+
+NK_INLINE column column_at(size_t i, size_t n, const columns *k, const nk_args *a, form f)
+{
+    column c = {.first = vec_zero(), .second = vec_zero(), .dalpha = vec_zero()};
+    c.gamma = gamma_at(k->gamma, i, n, k->offset, f, k->kind);
+    if (has_outer)
+        c.outer_gamma = gamma_at(k->outer_gamma, i, n, k->outer_offset, f, k->outer_kind);
+    else
+        c.outer_gamma = c.gamma;
+    if (OP_NORM == NORM_PARTIAL_RMS)
+        c.ones = partial_ones(i, nk_partial_count(a->fraction, a->hidden), f.dtype);
+    else
+        c.ones = c.gamma;
+    return c;
+}
+
+/* One row's part of it. Its inputs are read before its outputs are written: they may be
+ * the same. */
+NK_INLINE void back_visit(column *c, const back_row *w, size_t i, size_t n, const columns *k,
+                          const nk_args *a, form f)
+{
+    for (size_t o = 0; f.stream && n == vec_lanes() && o < 4; o++)
+        fetch_next(w->next[o], i, f.dtype);
+    const vec v = summed(w, i, n, k, f), xhat = normalised(&w->norm, v);
+    const back b = back_at(w, i, n, c->outer_gamma, f);
+    vec result = own_result(w, vec_mul(b.d, c->gamma), xhat, c->ones);
+    c->first = vec_fma(b.d, xhat, c->first);
+    if (has_outer)
+        c->second = vec_fma(b.dy, b.outer_xhat, c->second);
+    else if (is_layer)
+        c->second = vec_add(c->second, b.d);
+    if (!has_outer && w->dh)
+        result = vec_add(result, load(w->dh, i, n, f.dtype));
+    if (OP_JOIN == JOIN_SCALED && a->dalpha)
+        c->dalpha = vec_fma(load(w->v, i, n, f.dtype), result, c->dalpha);
+    if (OP_JOIN == JOIN_SANDWICH)
+        put_row(w->dx, i, n, b.d, f);
+    else
+        put_row(w->dx, i, n, OP_JOIN == JOIN_SCALED ? vec_mul(k->alpha, result) : result, f);
+    put_row(w->dresidual, i, n, result, f);
+}
+
+NK_INLINE void add_column(totals *to, size_t i, size_t n, const column *c, const nk_args *a, form f)
+{
+    column_sum_add(&to->first, i, n, c->first, f.dtype);
+    if (is_layer || has_outer)
+        column_sum_add(&to->second, i, n, c->second, f.dtype);
+    if (OP_JOIN == JOIN_SCALED && a->dalpha)
+        to->dalpha += (double)vec_sum(c->dalpha);
+}
+
 NK_INLINE void back_columns(const back_row *rows, size_t count, size_t i, size_t n,
                             const columns *k, const nk_args *a, totals *to, form f)
 {
-    const vec gamma = gamma_at(k->gamma, i, n, k->offset, f, k->kind);
-    const vec outer_gamma =
-        has_outer ? gamma_at(k->outer_gamma, i, n, k->outer_offset, f, k->outer_kind) : gamma;
-    const vec ones = OP_NORM == NORM_PARTIAL_RMS
-                         ? partial_ones(i, nk_partial_count(a->fraction, a->hidden), f.dtype)
-                         : gamma;
-    vec first = vec_zero(), second = vec_zero(), dalpha = vec_zero();
-    for (const back_row *w = rows; w < rows + count; w++) {
-        if (w->done)
+    column c = column_at(i, n, k, a, f);
+    for (const back_row *w = rows; w < rows + count; w++)
+        if (!w->done)
+            back_visit(&c, w, i, n, k, a, f);
+    add_column(to, i, n, &c, a, f);
+}
+
+/* Twice as many, which share the loads of a row's coefficients and addresses. */
+NK_INLINE void back_two_columns(const back_row *rows, size_t count, size_t i, const columns *k,
+                                const nk_args *a, totals *to, form f)
+{
+    const size_t n = vec_lanes();
+    column c0 = column_at(i, n, k, a, f), c1 = column_at(i + n, n, k, a, f);
+    for (const back_row *given = rows; given < rows + count; given++) {
+        const back_row w = *given; /* which stores cannot change */
+        if (w.done)
             continue;
-        for (size_t o = 0; f.stream && n == vec_lanes() && o < 4; o++)
-            fetch_next(w->next[o], i, f.dtype);
-        const vec v = summed(w, i, n, k, f), xhat = normalised(&w->norm, v);
-        const back b = back_at(w, i, n, outer_gamma, f);
-        vec result = own_result(w, vec_mul(b.d, gamma), xhat, ones);
-        first = vec_fma(b.d, xhat, first);
-        if (has_outer)
-            second = vec_fma(b.dy, b.outer_xhat, second);
-        else if (is_layer)
-            second = vec_add(second, b.d);
-        if (!has_outer && w->dh)
-            result = vec_add(result, load(w->dh, i, n, f.dtype));
-        if (OP_JOIN == JOIN_SCALED && a->dalpha)
-            dalpha = vec_fma(load(w->v, i, n, f.dtype), result, dalpha);
-        if (OP_JOIN == JOIN_SANDWICH)
-            put_row(w->dx, i, n, b.d, f);
-        else
-            put_row(w->dx, i, n, OP_JOIN == JOIN_SCALED ? vec_mul(k->alpha, result) : result, f);
-        put_row(w->dresidual, i, n, result, f);
+        back_visit(&c0, &w, i, n, k, a, f);
+        back_visit(&c1, &w, i + n, n, k, a, f);
     }
-    column_sum_add(&to->first, i, n, first, f.dtype);
-    if (is_layer || has_outer)
-        column_sum_add(&to->second, i, n, second, f.dtype);
-    if (OP_JOIN == JOIN_SCALED && a->dalpha)
-        to->dalpha += (double)vec_sum(dalpha);
+    add_column(to, i, n, &c0, a, f);
+    add_column(to, i + n, n, &c1, a, f);
 }
 
 NK_INLINE void back_block(const back_row *rows, size_t count, const nk_args *a, totals *to, form f)
@@ -447,6 +489,8 @@ NK_INLINE void back_block(const back_row *rows, size_t count, const nk_args *a, 
     const size_t lanes = vec_lanes();
     const columns k = columns_of(a);
     size_t i = 0;
+    for (; VEC_TWO_COLUMNS(f.dtype) && !f.stream && i + 2 * lanes <= a->hidden; i += 2 * lanes)
+        back_two_columns(rows, count, i, &k, a, to, f);
     for (; i + lanes <= a->hidden; i += lanes)
         back_columns(rows, count, i, lanes, &k, a, to, f);
     if (i < a->hidden)
@@ -507,23 +551,25 @@ static void back_slowly(const reader *in, back_row *w, size_t r, totals *to)
     w->done = true;
 }
 
-/* As many as share dgamma in registers, and are found in L2 again. */
-enum { BACK_ROWS = 8 };
+/* As many as share dgamma in registers and are found in L2 again; fewer where they come from
+ * beyond it, which is in so many places at once no faster. */
+enum { BACK_ROWS = 16, BACK_ROWS_BEYOND = 8 };
 
 static size_t back_rows(const nk_args *a, size_t bytes)
 {
     const size_t l2 = nk_machine()->l2_bytes ? nk_machine()->l2_bytes : LEAST_L2;
     const size_t streams = (size_t)(!!a->x + !!a->residual + !!a->dy + !!a->dh);
-    const size_t fit = l2 / 2 / (streams * a->hidden * bytes);
-    return fit < 1 ? 1 : fit < BACK_ROWS ? fit : BACK_ROWS;
+    const size_t row_bytes = streams * a->hidden * bytes, fit = l2 / 2 / row_bytes;
+    const size_t most = a->rows <= l2 / row_bytes ? BACK_ROWS : BACK_ROWS_BEYOND;
+    return fit < 1 ? 1 : fit < most ? fit : most;
 }
 
 static void run(const nk_args *a, nk_dtype dtype)
 {
     const reader in = {a, dtype};
+    const bool stream = a->store == NK_STORE_STREAM;
     const size_t bytes = nk_dtypes[dtype].bytes, most = back_rows(a, bytes);
     const bool params_f32 = dtype == NK_F32 || a->flags & NK_PARAMS_F32;
-    const bool stream = a->store == NK_STORE_STREAM;
     back_row rows[BACK_ROWS];
     totals to;
     column_sum_start(&to.first, a->dgamma, a->hidden);

@@ -319,6 +319,7 @@ NK_INLINE vec vec_keep(vec v)
 #define VEC_SUMS_BESIDE 6
 #define VEC_EXPECTS_H 1
 #define VEC_PAIRS 0
+#define VEC_TWO_COLUMNS(dtype) 1
 #define VEC_STREAMS 1
 
 NK_INLINE void vec_stream(void *p, size_t i, vec v, nk_dtype dtype)

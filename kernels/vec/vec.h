@@ -32,6 +32,7 @@
  *   VEC_EXPECTS_H              1 if that is faster for h in the first reading too
  *   VEC_PAIRS                  1 if two rows of f32 that share the loads of gamma and
  *                              beta are faster than one after the other, else 0
+ *   VEC_TWO_COLUMNS(dtype)     1 if backward is faster by two vecs of a row at a time
  *   VEC_STREAMS                1 if it has non-temporal stores, else 0, and then
  *                              vec_stream is vec_store
  *   void vec_stream(p, i, v, dtype)     non-temporal; 64-byte aligned address
