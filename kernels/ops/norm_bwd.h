@@ -488,8 +488,11 @@ NK_INLINE void back_block(const back_row *rows, size_t count, const nk_args *a, 
 {
     const size_t lanes = vec_lanes();
     const columns k = columns_of(a);
+    /* a streamed line is written at once, or it goes to memory in pieces */
+    const bool two =
+        VEC_TWO_COLUMNS(f.dtype) && (!f.stream || lanes * (f.dtype == NK_F32 ? 4 : 2) < LINE);
     size_t i = 0;
-    for (; VEC_TWO_COLUMNS(f.dtype) && !f.stream && i + 2 * lanes <= a->hidden; i += 2 * lanes)
+    for (; two && i + 2 * lanes <= a->hidden; i += 2 * lanes)
         back_two_columns(rows, count, i, &k, a, to, f);
     for (; i + lanes <= a->hidden; i += lanes)
         back_columns(rows, count, i, lanes, &k, a, to, f);
