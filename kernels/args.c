@@ -162,13 +162,16 @@ static bool output_rows_are_aligned(nk_dtype dtype, const nk_args *a)
     return (bits & 63) == 0;
 }
 
-/* A fused norm that streams computes h twice. In 16 bits that takes longer than
- * the memory traffic it saves: add_rmsnorm in bf16, 4096x4096, 3488 ticks a row
- * streamed and 2766 cached on AVX-512, 6321 and 4163 on AVX2. */
+/* A fused norm that streams computes h twice. In 16 bits that takes longer than the memory
+ * traffic it saves: add_rmsnorm in bf16, 4096x4096, on a Zen 5 3488 ticks a row streamed and
+ * 2766 cached on AVX-512, 6321 and 4163 on AVX2. Not where the next rows are fetched
+ * meanwhile, 8192x4096 on an Ice Lake: 4474 and 6309, 6615 and 6445; but Sandwich, which
+ * computes it three times, on AVX2 10620 and 8803. */
 static bool streaming_pays(int op, nk_dtype dtype, const nk_args *a)
 {
     const bool fused = a->residual && a->y && nk_ops[op].options & NK_TAKES_EPS;
-    return dtype == NK_F32 || !fused || a->dy;
+    const bool hidden_by_reading = nk_machine()->fetches && op != NK_OP_rmsnorm_add_rmsnorm;
+    return dtype == NK_F32 || !fused || a->dy || hidden_by_reading;
 }
 
 static void decide_store(int op, nk_dtype dtype, bool isa_streams, nk_args *a)
