@@ -5,7 +5,7 @@
 NK_INLINE void dyt_vec(const char *x, char *y, const nk_args *a, size_t i, size_t n, form f,
                        enum gamma kind, bool beta)
 {
-    const vec t = DYT_TANH(vec_mul(load(x, i, n, f.dtype), vec_set1(a->alpha)));
+    const vec t = DYT_TANH(vec_mul(load(x, i, n, f.dtype), vec_set1(a->alpha)), f.dtype);
     const vec gamma = gamma_at(a->gamma, i, n, vec_set1(1), f, kind);
     const vec sum = vec_fma(t, gamma, beta ? load_param(a->beta, i, n, f) : vec_zero());
     store(y, i, n, sum, f.dtype, f.stream);

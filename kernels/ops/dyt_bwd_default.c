@@ -22,7 +22,7 @@ NK_INLINE void back_columns(const nk_args *a, size_t row, size_t rows, size_t i,
     for (size_t r = row; r < row + rows; r++) {
         const vec x = load((const char *)a->x + r * a->x_ld * bytes, i, n, f.dtype);
         const vec dy = load((const char *)a->dy + r * a->dy_ld * bytes, i, n, f.dtype);
-        const vec t = vec_tanh(vec_mul(x, alpha)), w = vec_mul(dy, gamma);
+        const vec t = tanh_for(vec_mul(x, alpha), f.dtype), w = vec_mul(dy, gamma);
         const vec slope = vec_sub(one, vec_mul(t, t));
         dgamma = vec_fma(dy, t, dgamma);
         dbeta = vec_add(dbeta, dy);

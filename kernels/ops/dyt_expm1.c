@@ -23,5 +23,5 @@ NK_INLINE vec tanh_by_expm1(vec x)
     return vec_div(e, vec_add(e, vec_set1(2)));
 }
 
-#define DYT_TANH(v) tanh_by_expm1(v)
+#define DYT_TANH(v, dtype) tanh_by_expm1(v)
 #include "dyt.h"

@@ -39,6 +39,13 @@ NK_INLINE void store(void *p, size_t i, size_t n, vec v, nk_dtype dtype, bool st
         vec_store(p, i, v, dtype);
 }
 
+/* SLEEF's, to be rounded to the dtype. */
+NK_INLINE vec tanh_for(vec v, nk_dtype dtype)
+{
+    const vec t = vec_tanh(v);
+    return dtype == NK_BF16 ? vec_cut_nan(t) : t;
+}
+
 enum { LINE = 64 };
 
 /* Lines that are to be written soon, a few on: left to the stores each would be waited for. */

@@ -82,6 +82,16 @@ NK_INLINE vec vec_tanh(vec v)
     return (vec){Sleef_tanhf8_u35avx2(v.a), Sleef_tanhf8_u35avx2(v.b)};
 }
 
+NK_INLINE vec vec_cut_nan(vec v)
+{
+    if (__builtin_expect(_mm256_movemask_ps(_mm256_cmp_ps(v.a, v.b, _CMP_UNORD_Q)), 0)) {
+        const __m256 nan = _mm256_set1_ps(__builtin_nanf(""));
+        v.a = _mm256_blendv_ps(v.a, nan, _mm256_cmp_ps(v.a, v.a, _CMP_UNORD_Q));
+        v.b = _mm256_blendv_ps(v.b, nan, _mm256_cmp_ps(v.b, v.b, _CMP_UNORD_Q));
+    }
+    return v;
+}
+
 NK_INLINE float vec_sum(vec v)
 {
     const __m256 both = _mm256_add_ps(v.a, v.b);
@@ -109,8 +119,8 @@ NK_INLINE __m256i upper_elements(__m256i a, __m256i b)
 }
 
 /* Rounded to elements of even and odd places, ties to even: up by one where the
- * half that is lost is above 0x8000, or equal and the last bit kept is odd. A NaN
- * must not be carried into a number: arithmetic has made it quiet, and it is cut. */
+ * half that is lost is above 0x8000, or equal and the last bit kept is odd. A NaN is cut:
+ * its lower half is 0. */
 NK_INLINE __m256i bf16_join(vec v)
 {
     const __m256i a = _mm256_castps_si256(v.a), b = _mm256_castps_si256(v.b);
@@ -118,13 +128,7 @@ NK_INLINE __m256i bf16_join(vec v)
     const __m256i lower = _mm256_blend_epi16(a, _mm256_slli_epi32(b, 16), 0xAA);
     const __m256i odd = _mm256_and_si256(upper, _mm256_set1_epi16(1));
     const __m256i above = _mm256_xor_si256(lower, _mm256_set1_epi16(INT16_MIN));
-    __m256i up = _mm256_cmpgt_epi16(_mm256_adds_epi16(above, odd), _mm256_setzero_si256());
-    if (__builtin_expect(_mm256_movemask_ps(_mm256_cmp_ps(v.a, v.b, _CMP_UNORD_Q)), 0)) {
-        const __m256 nan_a = _mm256_cmp_ps(v.a, v.a, _CMP_UNORD_Q);
-        const __m256 nan_b = _mm256_cmp_ps(v.b, v.b, _CMP_UNORD_Q);
-        up = _mm256_andnot_si256(
-            upper_elements(_mm256_castps_si256(nan_a), _mm256_castps_si256(nan_b)), up);
-    }
+    const __m256i up = _mm256_cmpgt_epi16(_mm256_adds_epi16(above, odd), _mm256_setzero_si256());
     return _mm256_sub_epi16(upper, up);
 }
 
@@ -138,11 +142,8 @@ NK_INLINE __m256 bf16_round_half(__m256i v)
 
 NK_INLINE vec bf16_round(vec v)
 {
-    const vec rounded = {bf16_round_half(_mm256_castps_si256(v.a)),
-                         bf16_round_half(_mm256_castps_si256(v.b))};
-    if (__builtin_expect(_mm256_movemask_ps(_mm256_cmp_ps(v.a, v.b, _CMP_UNORD_Q)), 0))
-        return bf16_split(bf16_join(v));
-    return rounded;
+    return (vec){bf16_round_half(_mm256_castps_si256(v.a)),
+                 bf16_round_half(_mm256_castps_si256(v.b))};
 }
 
 NK_INLINE vec f16_widen(__m256i elements)
@@ -236,13 +237,13 @@ NK_INLINE vec split_even_odd(vec v)
 NK_INLINE vec vec_load_as(const void *p, size_t i, nk_dtype from, nk_dtype dtype)
 {
     const vec v = vec_load(p, i, from);
-    return from == NK_F32 && dtype == NK_BF16 ? split_even_odd(v) : v;
+    return from == NK_F32 && dtype == NK_BF16 ? split_even_odd(vec_cut_nan(v)) : v;
 }
 
 NK_INLINE vec vec_load_as_n(const void *p, size_t i, size_t n, nk_dtype from, nk_dtype dtype)
 {
     const vec v = vec_load_n(p, i, n, from);
-    return from == NK_F32 && dtype == NK_BF16 ? split_even_odd(v) : v;
+    return from == NK_F32 && dtype == NK_BF16 ? split_even_odd(vec_cut_nan(v)) : v;
 }
 
 NK_INLINE void vec_store(void *p, size_t i, vec v, nk_dtype dtype)

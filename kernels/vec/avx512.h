@@ -84,6 +84,13 @@ NK_INLINE vec vec_tanh(vec v)
     return (vec){Sleef_tanhf16_u35avx512f(v.a), Sleef_tanhf16_u35avx512f(v.b)};
 }
 
+/* Of the kinds of number, four bits each, the two of NaN become the default one. */
+NK_INLINE vec vec_cut_nan(vec v)
+{
+    const __m512i kinds = _mm512_set1_epi32(0x11111133);
+    return (vec){_mm512_fixupimm_ps(v.a, v.a, kinds, 0), _mm512_fixupimm_ps(v.b, v.b, kinds, 0)};
+}
+
 NK_INLINE float vec_sum(vec v)
 {
     const __m512 both = _mm512_add_ps(v.a, v.b);
@@ -107,15 +114,14 @@ NK_INLINE vec bf16_split(__m512i elements)
 }
 
 /* bf16 in the upper halves of 32-bit lanes, the lower halves undefined. Ties go
- * to even; a NaN, which any arithmetic before has made quiet, is left alone. */
+ * to even; a NaN is cut: its lower half is 0. */
 NK_INLINE __m512i bf16_round_up_half(__m512 v)
 {
     const __m512i bits = _mm512_castps_si512(v);
     const __mmask16 odd = _mm512_test_epi32_mask(bits, _mm512_set1_epi32(0x10000));
-    const __mmask16 number = _mm512_cmp_ps_mask(v, v, _CMP_ORD_Q);
     const __m512i half =
         _mm512_mask_blend_epi32(odd, _mm512_set1_epi32(0x7FFF), _mm512_set1_epi32(0x8000));
-    return _mm512_mask_add_epi32(bits, number, bits, half);
+    return _mm512_add_epi32(bits, half);
 }
 
 NK_INLINE vec bf16_round(vec v)
@@ -237,13 +243,13 @@ NK_INLINE vec split_even_odd(vec v)
 NK_INLINE vec vec_load_as(const void *p, size_t i, nk_dtype from, nk_dtype dtype)
 {
     const vec v = vec_load(p, i, from);
-    return from == NK_F32 && dtype == NK_BF16 ? split_even_odd(v) : v;
+    return from == NK_F32 && dtype == NK_BF16 ? split_even_odd(vec_cut_nan(v)) : v;
 }
 
 NK_INLINE vec vec_load_as_n(const void *p, size_t i, size_t n, nk_dtype from, nk_dtype dtype)
 {
     const vec v = vec_load_n(p, i, n, from);
-    return from == NK_F32 && dtype == NK_BF16 ? split_even_odd(v) : v;
+    return from == NK_F32 && dtype == NK_BF16 ? split_even_odd(vec_cut_nan(v)) : v;
 }
 
 NK_INLINE void vec_store(void *p, size_t i, vec v, nk_dtype dtype)

@@ -231,6 +231,11 @@ NK_INLINE void vec_store_f32_n(float *p, size_t i, size_t n, vec v, nk_dtype dty
     vec_store_n(p, i, n, v, NK_F32);
 }
 
+NK_INLINE vec vec_cut_nan(vec v)
+{
+    return v; /* rounding leaves any alone */
+}
+
 NK_INLINE vec vec_keep(vec v)
 {
     return v;

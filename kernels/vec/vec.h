@@ -13,6 +13,7 @@
  *   vec vec_clamp(v, bound)    into -bound .. bound; a NaN stays
  *   vec vec_power_of_two(n)    2^n of integers -126 .. 127; a NaN gives anything
  *   vec vec_tanh(v)            SLEEF's, within 3.5 ulp
+ *   vec vec_cut_nan(v)         v, its NaNs such as may be rounded to bf16, see below
  *   float vec_sum(v)           all lanes, as a tree in an order of its own
  *   vec vec_round(v, dtype)    each lane rounded to the dtype and back
  *   vec vec_load(p, i, dtype)           elements p[i] .. p[i + lanes)
@@ -37,6 +38,10 @@
  *                              vec_stream is vec_store
  *   void vec_stream(p, i, v, dtype)     non-temporal; 64-byte aligned address
  *   void vec_fence(void)                after the last vec_stream
+ *
+ * A NaN that is to be rounded to bf16 has a lower half of 0, so that no carry makes it a
+ * number: so have all that come from 16 bits, and that arithmetic makes of those or of
+ * numbers. vec_load_as sees to f32's; SLEEF's may be any.
  *
  * Lanes of a 16-bit dtype may lie in another order than elements (bf16 is
  * split into even and odd elements, which costs a shift where widening moves
