@@ -170,7 +170,7 @@ static bool output_rows_are_aligned(nk_dtype dtype, const nk_args *a)
 static bool streaming_pays(int op, nk_dtype dtype, const nk_args *a)
 {
     const bool fused = a->residual && a->y && nk_ops[op].options & NK_TAKES_EPS;
-    const bool hidden_by_reading = nk_machine()->fetches && op != NK_OP_rmsnorm_add_rmsnorm;
+    const bool hidden_by_reading = nk_machine()->overlaps && op != NK_OP_rmsnorm_add_rmsnorm;
     return dtype == NK_F32 || !fused || a->dy || hidden_by_reading;
 }
 

@@ -47,7 +47,7 @@ uint32_t nk_features_aarch64(uint64_t hwcap)
     return hwcap & HWCAP_ASIMD_BIT ? NK_FEATURE_ASIMD : 0;
 }
 
-bool nk_fetches_x86(const char vendor[12])
+bool nk_overlaps_x86(const char vendor[12])
 {
     return memcmp(vendor, "GenuineIntel", 12) == 0;
 }
@@ -76,11 +76,11 @@ static uint32_t detect(void)
     return nk_features_x86(&c);
 }
 
-static bool detect_fetches(void)
+static bool detect_overlaps(void)
 {
     uint32_t a, vendor[3];
     return __get_cpuid(0, &a, &vendor[0], &vendor[2], &vendor[1]) &&
-           nk_fetches_x86((const char *)vendor);
+           nk_overlaps_x86((const char *)vendor);
 }
 #elif defined __aarch64__
 static uint32_t detect(void)
@@ -88,7 +88,7 @@ static uint32_t detect(void)
     return nk_features_aarch64(getauxval(AT_HWCAP));
 }
 
-static bool detect_fetches(void)
+static bool detect_overlaps(void)
 {
     return false; /* not measured */
 }
@@ -98,7 +98,7 @@ static uint32_t detect(void)
     return 0;
 }
 
-static bool detect_fetches(void)
+static bool detect_overlaps(void)
 {
     return false;
 }
@@ -197,23 +197,25 @@ static void refuse_isa(const char *wanted)
     machine.isa_error = isa_error_text;
 }
 
-/* What a build without a feature does can then be seen on a CPU that has it. */
+/* What is done elsewhere can then be seen on a CPU that does otherwise. */
 static void leave_out(const char *wanted)
 {
     if (strcmp(wanted, "avx512_bf16") == 0) {
         machine.features &= ~(uint32_t)NK_FEATURE_AVX512_BF16;
-        return;
+    } else if (strcmp(wanted, "overlap") == 0) {
+        machine.overlaps = false;
+    } else {
+        snprintf(isa_error_text, sizeof isa_error_text,
+                 "NORMKERNELS_WITHOUT=%.32s: cannot be left out; there is avx512_bf16 and overlap",
+                 wanted);
+        machine.isa_error = isa_error_text;
     }
-    snprintf(isa_error_text, sizeof isa_error_text,
-             "NORMKERNELS_WITHOUT=%.32s: not a feature that can be left out; there is avx512_bf16",
-             wanted);
-    machine.isa_error = isa_error_text;
 }
 
 static void find_machine(void)
 {
     machine.features = detect();
-    machine.fetches = detect_fetches();
+    machine.overlaps = detect_overlaps();
     find_caches();
     const char *without = getenv("NORMKERNELS_WITHOUT");
     if (without)

@@ -32,10 +32,12 @@ typedef struct nk_cpuid {
 uint32_t nk_features_x86(const nk_cpuid *cpuid);
 uint32_t nk_features_aarch64(uint64_t hwcap);
 
-/* Whether rows come sooner from memory if prefetches ask for them while those before are
- * written, by the vendor's name (leaf 0): so on Intel (a sixth to a third less on Ice Lake),
- * not on AMD, where the hardware does better (a quarter more on Zen 5, backward). */
-bool nk_fetches_x86(const char vendor[12]);
+/* Whether reading has to be overlapped with writing by the program, by the vendor's name
+ * (leaf 0): rows read beside the one that is applied, and prefetches from memory for those
+ * that are read next while these are written. On Intel (Ice Lake) a tenth to a fifth less
+ * from L2 and a sixth to a quarter less from memory; on AMD (Zen 5) the hardware does better:
+ * a tenth and a quarter more. */
+bool nk_overlaps_x86(const char vendor[12]);
 
 /* NULL if an ISA (NK_ISA_...) runs with these features, else what is missing. */
 const char *nk_isa_missing(int isa, uint32_t features);
@@ -44,7 +46,7 @@ const char *nk_isa_missing(int isa, uint32_t features);
 typedef struct nk_machine_info {
     uint32_t features;
     size_t l1_bytes, l2_bytes, llc_bytes;
-    bool fetches;          /* what is read next from memory is asked for ahead */
+    bool overlaps;         /* see nk_overlaps_x86 */
     int isa;               /* the best of this build, or the one that NORMKERNELS_ISA names */
     const char *isa_error; /* NORMKERNELS_ISA is wrong */
 } nk_machine_info;

@@ -126,13 +126,13 @@ static void detection_on_x86(void **state)
 }
 
 /* The vendor's name, in the order of CPUID's registers, has no zero at its end. */
-static void fetches_on_x86(void **state)
+static void overlaps_on_x86(void **state)
 {
     (void)state;
-    assert_true(nk_fetches_x86("GenuineIntel"));
-    assert_false(nk_fetches_x86("AuthenticAMD"));
-    assert_false(nk_fetches_x86("HygonGenuine"));
-    assert_false(nk_fetches_x86((const char[12]){0}));
+    assert_true(nk_overlaps_x86("GenuineIntel"));
+    assert_false(nk_overlaps_x86("AuthenticAMD"));
+    assert_false(nk_overlaps_x86("HygonGenuine"));
+    assert_false(nk_overlaps_x86((const char[12]){0}));
 }
 
 static void isas_on_x86(void **state)
@@ -395,7 +395,7 @@ int main(int argc, char **argv)
     unsetenv("NORMKERNELS_ISA");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(detection_on_x86),
-        cmocka_unit_test(fetches_on_x86),
+        cmocka_unit_test(overlaps_on_x86),
         cmocka_unit_test(isas_on_x86),
         cmocka_unit_test(detection_on_aarch64),
         cmocka_unit_test(isa_unknown),

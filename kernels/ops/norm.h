@@ -77,8 +77,8 @@ enum { SHORTEST_BESIDE = 320 };
 NK_INLINE void norm_ahead(const nk_args *a, form f, settle_function *settle_hard)
 {
     const size_t bytes = nk_dtypes[f.dtype].bytes;
-    const bool beside =
-        BY_LINES(f.dtype, f.stream) && can_read_beside && a->hidden >= SHORTEST_BESIDE;
+    const bool beside = BY_LINES(f.dtype, f.stream) && can_read_beside &&
+                        a->hidden >= SHORTEST_BESIDE && nk_machine()->overlaps;
     row w = {0}, next_w = {0};
     statistics s = {0}, next = {0};
     for (size_t r = 0; r <= a->rows; r++) {
@@ -163,7 +163,7 @@ static void norm_block(const nk_args *a, size_t first, size_t count, plan p, nk_
     row w[PLAN_ROWS];
     for (size_t r = 0; r < count; r++) {
         w[r] = row_at(a, first + r, bytes);
-        if (c != cached && first + p.rows + r < a->rows && nk_machine()->fetches) {
+        if (c != cached && first + p.rows + r < a->rows && nk_machine()->overlaps) {
             const row next = row_at(a, first + p.rows + r, bytes);
             w[r].next_x = next.x;
             w[r].next_residual = next.residual;

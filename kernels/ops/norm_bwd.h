@@ -583,7 +583,7 @@ static void run(const nk_args *a, nk_dtype dtype)
         const size_t count = a->rows - first < most ? a->rows - first : most;
         for (size_t r = 0; r < count; r++) {
             rows[r] = back_row_at(a, first + r, bytes);
-            if (stream && first + most + r < a->rows && nk_machine()->fetches)
+            if (stream && first + most + r < a->rows && nk_machine()->overlaps)
                 expect_next(&rows[r], back_row_at(a, first + most + r, bytes));
             if ((has_outer && !settle_row(&in, &rows[r], OUTER, first + r)) ||
                 !settle_row(&in, &rows[r], OWN, first + r))
