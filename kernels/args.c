@@ -164,9 +164,9 @@ static bool output_rows_are_aligned(nk_dtype dtype, const nk_args *a)
 
 /* A fused norm that streams computes h twice. In 16 bits that takes longer than the memory
  * traffic it saves: add_rmsnorm in bf16, 4096x4096, on a Zen 5 3488 ticks a row streamed and
- * 2766 cached on AVX-512, 6321 and 4163 on AVX2. Not where the next rows are fetched
- * meanwhile, 8192x4096 on an Ice Lake: 4474 and 6309, 6615 and 6445; but Sandwich, which
- * computes it three times, on AVX2 10620 and 8803. */
+ * 2766 cached on AVX-512, 6321 and 4163 on AVX2. Where the next rows are fetched meanwhile it
+ * is hidden: on an Ice Lake, 8192x4096, 4221 and 5776 on AVX-512, 6403 and 6287 on AVX2 (f16
+ * 5138 and 6110). Not of Sandwich, which computes h three times: on AVX2 10620 and 8803. */
 static bool streaming_pays(int op, nk_dtype dtype, const nk_args *a)
 {
     const bool fused = a->residual && a->y && nk_ops[op].options & NK_TAKES_EPS;

@@ -35,8 +35,8 @@ uint32_t nk_features_aarch64(uint64_t hwcap);
 /* Whether reading has to be overlapped with writing by the program, by the vendor's name
  * (leaf 0): rows read beside the one that is applied, and prefetches from memory for those
  * that are read next while these are written. On Intel (Ice Lake) a tenth to a fifth less
- * from L2 and a sixth to a quarter less from memory; on AMD (Zen 5) the hardware does better:
- * a tenth and a quarter more. */
+ * from L2 and a sixth to a quarter less from memory; on AMD (Zen 5) the hardware does better,
+ * and it costs a tenth and a quarter. */
 bool nk_overlaps_x86(const char vendor[12]);
 
 /* NULL if an ISA (NK_ISA_...) runs with these features, else what is missing. */

@@ -25,7 +25,11 @@ static inline const void *outer_gamma(const nk_args *a)
     return OP_SOURCE == SOURCE_NORM_ADD ? a->gamma2 : a->gamma;
 }
 
-/* What of a call the compiler makes code apiece for. */
+/* These shift every row, the others only those that need it. */
+static const bool shifts = OP_NORM == NORM_LAYER_SHIFTED || OP_NORM == NORM_LAYER_TWO_PASS ||
+                           OP_NORM == NORM_LAYER_WELFORD;
+
+/* What of a call and its row the compiler makes code apiece for. */
 typedef struct variant {
     enum gamma gamma;
     bool beta;
@@ -34,11 +38,12 @@ typedef struct variant {
 } variant;
 
 /* What nearly all rows are. */
-static const variant usual = {GAMMA_PLAIN, has_beta, false, false};
+static const variant usual = {GAMMA_PLAIN, has_beta, shifts, false};
 
 NK_INLINE bool is_usual(const statistics *s, const nk_args *a)
 {
-    return gamma_kind(outer_gamma(a), a) == GAMMA_PLAIN && has_beta == !!a->beta && s->shift == 0;
+    return gamma_kind(outer_gamma(a), a) == GAMMA_PLAIN && has_beta == !!a->beta &&
+           (is_rms || shifts || s->shift == 0);
 }
 
 /* A row to be applied. In copies, which stores cannot change: they stay in registers. */
@@ -139,7 +144,7 @@ NK_INLINE void apply(const row *w, const statistics *s, size_t from, size_t to, 
     const enum gamma gamma = gamma_kind(outer_gamma(a), a);
     const bool beta = has_beta && a->beta;
     if (is_usual(s, a))
-        apply_as(w, s, from, to, a, f, (variant){GAMMA_PLAIN, has_beta, false, expect});
+        apply_as(w, s, from, to, a, f, (variant){GAMMA_PLAIN, has_beta, shifts, expect});
     else if (gamma == GAMMA_PLAIN && beta)
         apply_as(w, s, from, to, a, f, (variant){GAMMA_PLAIN, true, true, expect});
     else if (gamma == GAMMA_PLAIN)

@@ -23,10 +23,17 @@ NK_INLINE vec load(const void *p, size_t i, size_t n, nk_dtype dtype)
     return n == vec_lanes() ? vec_load(p, i, dtype) : vec_load_n(p, i, n, dtype);
 }
 
-NK_INLINE vec load_param(const void *p, size_t i, size_t n, form f)
+/* f32 or the dtype, in the dtype's order. */
+NK_INLINE vec load_as(const void *p, size_t i, size_t n, form f)
 {
     return n == vec_lanes() ? vec_load_as(p, i, f.params, f.dtype)
                             : vec_load_as_n(p, i, n, f.params, f.dtype);
+}
+
+NK_INLINE vec load_param(const void *p, size_t i, size_t n, form f)
+{
+    const vec v = load_as(p, i, n, f);
+    return f.params == NK_F32 && f.dtype == NK_BF16 ? vec_cut_nan(v) : v;
 }
 
 NK_INLINE void store(void *p, size_t i, size_t n, vec v, nk_dtype dtype, bool stream)

@@ -5,7 +5,7 @@
  *   y = (h - mean) * rstd * (gamma + gamma_offset) + beta
  *
  * Each row is read twice: for its statistics (statistics.h), then to apply
- * them. What makes this fast is the order in which rows and columns are walked
+ * them (apply.h). What makes this fast is the order in which rows and columns are walked
  * (plan.h); what makes it right for every finite row is the shift and the slow
  * path (slow.h). */
 #include "statistics.h"
@@ -36,7 +36,8 @@ NK_INLINE void read_inner_row(row *w, float *rstd, const nk_args *a, form f)
 #define PAIRS(dtype, stream) (VEC_PAIRS && has_beta && (dtype) == NK_F32 && !(stream))
 
 /* Where it is what comes from L2 and goes there that takes time: not in 16 bits. Then y is
- * fetched before it is written, and rows are read beside those that are applied. */
+ * fetched before it is written, unless the next row has been read before, and on Intel rows
+ * are read beside those that are applied (square_sum has 4 vecs of sums, moments_of 6). */
 #define BY_LINES(dtype, stream)                                                                    \
     ((is_rms ? 4 : 6) <= VEC_SUMS_BESIDE && (dtype) == NK_F32 && !(stream))
 

@@ -87,9 +87,9 @@ static inline back_row back_row_at(const nk_args *a, size_t r, size_t bytes)
 static inline void expect_next(back_row *w, back_row next)
 {
     w->next[0] = next.v;
-    w->next[1] = next.residual;
+    w->next[1] = OP_JOIN == JOIN_SANDWICH ? next.outer_v : next.residual;
     w->next[2] = next.d;
-    w->next[3] = OP_JOIN == JOIN_SANDWICH ? next.outer_v : next.dh;
+    w->next[3] = next.dh;
 }
 
 /* ---- Elements ------------------------------------------------------------- */
@@ -554,8 +554,8 @@ static void back_slowly(const reader *in, back_row *w, size_t r, totals *to)
     w->done = true;
 }
 
-/* As many as share dgamma in registers and are found in L2 again; fewer where they come from
- * beyond it, which is in so many places at once no faster. */
+/* As many as share dgamma in registers and are found in L2 again; fewer where what is read
+ * comes from beyond it: from so many places at once it comes more slowly. */
 enum { BACK_ROWS = 16, BACK_ROWS_BEYOND = 8 };
 
 static size_t back_rows(const nk_args *a, size_t bytes)

@@ -10,7 +10,7 @@ enum { PLAN_ROWS = 16 };
 enum { LEAST_L1 = 32 << 10, LEAST_L2 = 256 << 10 }; /* where the size is unknown */
 
 typedef struct plan {
-    bool ahead;  /* row by row, the next one's statistics before this one is applied */
+    bool ahead;  /* row by row, the next one's statistics before this one is applied, or while */
     size_t rows; /* else: whose statistics are taken before any is applied */
     size_t tile; /* columns applied to all of them before the next */
 } plan;
@@ -24,8 +24,9 @@ typedef struct plan {
  *   less                      row by row if only gamma has no room; else blocks share
  *                             gamma and beta in tiles of two pages (less breaks the
  *                             hardware's prefetching).
- * Past the caches memory is read and written by turns: rows of less than a page one by
- * one, longer ones in blocks that read somewhat more than L1 holds. */
+ * Past the caches memory is read and written by turns (on Intel the next rows are fetched
+ * while these are written): rows of less than a page one by one, longer ones in blocks that
+ * read somewhat more than L1 holds. */
 static inline plan plan_rows(const nk_args *a, nk_dtype dtype, size_t streams, bool may_go_ahead)
 {
     enum { PAGE = 4096, TILE = 2 * PAGE };

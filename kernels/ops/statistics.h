@@ -189,7 +189,7 @@ NK_INLINE double square_sum_of_h(const row *w, const nk_args *a, form f, const j
     }
 }
 
-/* The norms whose reading, one and to the end of the row, can apply another row beside. */
+/* The norms that read a row once and to its end, and so can apply another beside. */
 static const bool can_read_beside =
     OP_NORM == NORM_RMS || OP_NORM == NORM_LAYER || OP_NORM == NORM_LAYER_ONE_PASS;
 

@@ -33,8 +33,8 @@ NK_INLINE void column_sum_add(column_sum *to, size_t i, size_t n, vec v, nk_dtyp
     if (!to->sum)
         return;
     if (kept)
-        v = vec_add(v, load_param(to->carry, i, n, f32));
-    const vec before = load_param(to->sum, i, n, f32), after = vec_add(before, v);
+        v = vec_add(v, load_as(to->carry, i, n, f32));
+    const vec before = load_as(to->sum, i, n, f32), after = vec_add(before, v);
     const vec lost = vec_finite(vec_sub(v, vec_sub(after, before))); /* a sum may overflow */
     if (n != vec_lanes()) {
         vec_store_f32_n(to->sum, i, n, after, dtype);

@@ -237,13 +237,13 @@ NK_INLINE vec split_even_odd(vec v)
 NK_INLINE vec vec_load_as(const void *p, size_t i, nk_dtype from, nk_dtype dtype)
 {
     const vec v = vec_load(p, i, from);
-    return from == NK_F32 && dtype == NK_BF16 ? split_even_odd(vec_cut_nan(v)) : v;
+    return from == NK_F32 && dtype == NK_BF16 ? split_even_odd(v) : v;
 }
 
 NK_INLINE vec vec_load_as_n(const void *p, size_t i, size_t n, nk_dtype from, nk_dtype dtype)
 {
     const vec v = vec_load_n(p, i, n, from);
-    return from == NK_F32 && dtype == NK_BF16 ? split_even_odd(vec_cut_nan(v)) : v;
+    return from == NK_F32 && dtype == NK_BF16 ? split_even_odd(v) : v;
 }
 
 NK_INLINE void vec_store(void *p, size_t i, vec v, nk_dtype dtype)

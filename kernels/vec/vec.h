@@ -41,7 +41,7 @@
  *
  * A NaN that is to be rounded to bf16 has a lower half of 0, so that no carry makes it a
  * number: so have all that come from 16 bits, and that arithmetic makes of those or of
- * numbers. vec_load_as sees to f32's; SLEEF's may be any.
+ * numbers. vec_cut_nan is for f32 parameters and for SLEEF's, which may be any.
  *
  * Lanes of a 16-bit dtype may lie in another order than elements (bf16 is
  * split into even and odd elements, which costs a shift where widening moves
