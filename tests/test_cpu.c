@@ -394,16 +394,11 @@ int main(int argc, char **argv)
     library_path = argv[1];
     unsetenv("NORMKERNELS_ISA");
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(detection_on_x86),
-        cmocka_unit_test(overlaps_on_x86),
-        cmocka_unit_test(isas_on_x86),
-        cmocka_unit_test(detection_on_aarch64),
-        cmocka_unit_test(isa_unknown),
-        cmocka_unit_test(isa_empty),
-        cmocka_unit_test(isa_unsupported),
-        cmocka_unit_test(isa_valid),
-        cmocka_unit_test(isa_unset),
-        cmocka_unit_test(isas_of_this_cpu),
+        cmocka_unit_test(detection_on_x86), cmocka_unit_test(overlaps_on_x86),
+        cmocka_unit_test(isas_on_x86),      cmocka_unit_test(detection_on_aarch64),
+        cmocka_unit_test(isa_unknown),      cmocka_unit_test(isa_empty),
+        cmocka_unit_test(isa_unsupported),  cmocka_unit_test(isa_valid),
+        cmocka_unit_test(isa_unset),        cmocka_unit_test(isas_of_this_cpu),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
