@@ -166,11 +166,13 @@ static bool output_rows_are_aligned(nk_dtype dtype, const nk_args *a)
  * traffic it saves: add_rmsnorm in bf16, 4096x4096, on a Zen 5 3488 ticks a row streamed and
  * 2766 cached on AVX-512, 6321 and 4163 on AVX2. Where the next rows are fetched meanwhile it
  * is hidden: on an Ice Lake, 8192x4096, 4221 and 5776 on AVX-512, 6403 and 6287 on AVX2 (f16
- * 5138 and 6110). Not of Sandwich, which computes h three times: on AVX2 10620 and 8803. */
+ * 5138 and 6110). Not of two norms in one, which compute h three times: Sandwich on AVX2
+ * 10620 and 8803. */
 static bool streaming_pays(int op, nk_dtype dtype, const nk_args *a)
 {
     const bool fused = a->residual && a->y && nk_ops[op].options & NK_TAKES_EPS;
-    const bool hidden_by_reading = nk_machine()->overlaps && op != NK_OP_rmsnorm_add_rmsnorm;
+    const bool two_norms = nk_ops[op].optional >> NK_OPERAND_GAMMA2 & 1;
+    const bool hidden_by_reading = nk_machine()->overlaps && !two_norms;
     return dtype == NK_F32 || !fused || a->dy || hidden_by_reading;
 }
 

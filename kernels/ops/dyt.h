@@ -13,7 +13,7 @@ NK_INLINE void dyt_vec(const char *x, char *y, const nk_args *a, size_t i, size_
 
 NK_INLINE void dyt_rows(const nk_args *a, form f, enum gamma kind, bool beta)
 {
-    const size_t lanes = vec_lanes(), bytes = f.dtype == NK_F32 ? 4 : 2;
+    const size_t lanes = vec_lanes(), bytes = bytes_of(f.dtype);
     for (size_t r = 0; r < a->rows; r++) {
         const char *x = (const char *)a->x + r * a->x_ld * bytes;
         char *y = (char *)a->y + r * a->y_ld * bytes;

@@ -15,7 +15,7 @@ typedef struct totals {
 NK_INLINE void back_columns(const nk_args *a, size_t row, size_t rows, size_t i, size_t n,
                             totals *to, form f)
 {
-    const size_t bytes = f.dtype == NK_F32 ? 4 : 2;
+    const size_t bytes = bytes_of(f.dtype);
     const vec one = vec_set1(1), alpha = vec_set1(a->alpha);
     const vec gamma = a->gamma ? load_param(a->gamma, i, n, f) : one;
     vec dgamma = vec_zero(), dbeta = vec_zero(), dalpha = vec_zero();

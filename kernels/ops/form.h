@@ -9,6 +9,12 @@ typedef struct form {
     bool stream; /* write past the caches, and compute h again rather than keep it */
 } form;
 
+/* As nk_dtypes has it, but known when compiling. */
+NK_INLINE size_t bytes_of(nk_dtype dtype)
+{
+    return dtype == NK_F32 ? 4 : 2;
+}
+
 /* Of a row what whole vecs leave: the compiler is told that this is no whole one. */
 NK_INLINE size_t rest(size_t n)
 {
@@ -58,7 +64,7 @@ enum { LINE = 64 };
 /* Lines that are to be written soon, a few on: left to the stores each would be waited for. */
 NK_INLINE void fetch_to_write(const void *p, size_t i, nk_dtype dtype)
 {
-    const size_t bytes = dtype == NK_F32 ? 4 : 2; /* known when compiling */
+    const size_t bytes = bytes_of(dtype);
     const char *from = (const char *)p + i * bytes + 4 * LINE;
     for (size_t at = 0; at < vec_lanes() * bytes; at += LINE)
         __builtin_prefetch(from + at, 1);
@@ -67,7 +73,7 @@ NK_INLINE void fetch_to_write(const void *p, size_t i, nk_dtype dtype)
 /* Lines that are read after these rows, into L2; NULL: none, or the hardware does better. */
 NK_INLINE void fetch_next(const void *p, size_t i, nk_dtype dtype)
 {
-    const size_t bytes = dtype == NK_F32 ? 4 : 2; /* known when compiling */
+    const size_t bytes = bytes_of(dtype);
     for (size_t at = 0; p && at < vec_lanes() * bytes; at += LINE)
         __builtin_prefetch((const char *)p + i * bytes + at, 0, 2);
 }

@@ -33,6 +33,8 @@ typedef struct coefficients {
     float shift, scale, offset, from_w, from_wx;
 } coefficients;
 
+enum { BACK_INPUTS = 4 }; /* that a row may have */
+
 typedef struct back_row {
     const char *v;        /* what is normalised, */
     const char *residual; /* or its other summand, else NULL */
@@ -40,7 +42,8 @@ typedef struct back_row {
     const char *dh;       /* the one on the straight path, or NULL */
     const char *outer_v;  /* what the outer norm normalised */
     char *dx, *dresidual; /* NULL where not wanted */
-    const char *next[4];  /* of the form that streams: what is read after these rows */
+    /* of the form that streams: what is read after these rows */
+    const char *next[BACK_INPUTS];
     coefficients norm, outer;
     bool done; /* by the slow path */
 } back_row;
@@ -427,7 +430,7 @@ NK_INLINE column column_at(size_t i, size_t n, const columns *k, const nk_args *
 NK_INLINE void back_visit(column *c, const back_row *w, size_t i, size_t n, const columns *k,
                           const nk_args *a, form f)
 {
-    for (size_t o = 0; f.stream && n == vec_lanes() && o < 4; o++)
+    for (size_t o = 0; f.stream && n == vec_lanes() && o < BACK_INPUTS; o++)
         fetch_next(w->next[o], i, f.dtype);
     const vec v = summed(w, i, n, k, f), xhat = normalised(&w->norm, v);
     const back b = back_at(w, i, n, c->outer_gamma, f);
@@ -489,8 +492,7 @@ NK_INLINE void back_block(const back_row *rows, size_t count, const nk_args *a, 
     const size_t lanes = vec_lanes();
     const columns k = columns_of(a);
     /* a streamed line is written at once, or it goes to memory in pieces */
-    const bool two =
-        VEC_TWO_COLUMNS(f.dtype) && (!f.stream || lanes * (f.dtype == NK_F32 ? 4 : 2) < LINE);
+    const bool two = VEC_TWO_COLUMNS(f.dtype) && (!f.stream || lanes * bytes_of(f.dtype) < LINE);
     size_t i = 0;
     for (; two && i + 2 * lanes <= a->hidden; i += 2 * lanes)
         back_two_columns(rows, count, i, &k, a, to, f);
