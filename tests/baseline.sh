@@ -3,8 +3,8 @@
 # The noise-free half of the gate: no kernel executes more instructions than stored.
 #   baseline.sh NORMBENCH FILE
 # Where this machine's caches are not the file's, the order of work differs and
-# nothing can be compared: skipped, and said. (It differs by the CPU's vendor as well; no two
-# have the same caches that are known.)
+# nothing can be compared: skipped, and said. It differs by the CPU's vendor too, which the
+# caches stand for: those of the file are one vendor's alone, as far as is known.
 set -u
 export LC_ALL=C NORMKERNELS_WITHOUT=avx512_bf16
 unset NORMKERNELS_ISA
