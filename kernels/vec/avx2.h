@@ -119,17 +119,16 @@ NK_INLINE __m256i upper_elements(__m256i a, __m256i b)
 }
 
 /* Rounded to elements of even and odd places, ties to even: up by one where the
- * half that is lost is above 0x8000, or equal and the last bit kept is odd. A NaN is cut:
- * its lower half is 0. */
+ * half that is lost, less one before an even bit, is 0x8000 or more. A NaN is cut: its lower
+ * half is 0. */
 NK_INLINE __m256i bf16_join(vec v)
 {
     const __m256i a = _mm256_castps_si256(v.a), b = _mm256_castps_si256(v.b);
     const __m256i upper = upper_elements(a, b);
     const __m256i lower = _mm256_blend_epi16(a, _mm256_slli_epi32(b, 16), 0xAA);
-    const __m256i odd = _mm256_and_si256(upper, _mm256_set1_epi16(1));
-    const __m256i above = _mm256_xor_si256(lower, _mm256_set1_epi16(INT16_MIN));
-    const __m256i up = _mm256_cmpgt_epi16(_mm256_adds_epi16(above, odd), _mm256_setzero_si256());
-    return _mm256_sub_epi16(upper, up);
+    const __m256i even = _mm256_andnot_si256(upper, _mm256_set1_epi16(1));
+    const __m256i less = _mm256_subs_epu16(lower, even);
+    return _mm256_sub_epi16(upper, _mm256_srai_epi16(less, 15));
 }
 
 /* As a carry into the half that is kept, where no elements have to be joined. */
