@@ -35,13 +35,13 @@ NK_INLINE double square_sum(const row *w, size_t count, const inner *in, form f,
         vec q0 = vec_zero(), q1 = vec_zero(), q2 = vec_zero(), q3 = vec_zero();
         size_t i = start;
         for (; i + 4 * lanes <= end; i += 4 * lanes) {
-            const vec h0 = read_vec(w, i, lanes, in, none, f, reading);
-            const vec h1 = read_vec(w, i + lanes, lanes, in, none, f, reading);
-            const vec h2 = read_vec(w, i + 2 * lanes, lanes, in, none, f, reading);
-            const vec h3 = read_vec(w, i + 3 * lanes, lanes, in, none, f, reading);
+            const vec h0 = vec_keep(read_vec(w, i, lanes, in, none, f, reading));
             q0 = vec_fma(h0, h0, q0);
+            const vec h1 = vec_keep(read_vec(w, i + lanes, lanes, in, none, f, reading));
             q1 = vec_fma(h1, h1, q1);
+            const vec h2 = vec_keep(read_vec(w, i + 2 * lanes, lanes, in, none, f, reading));
             q2 = vec_fma(h2, h2, q2);
+            const vec h3 = vec_keep(read_vec(w, i + 3 * lanes, lanes, in, none, f, reading));
             q3 = vec_fma(h3, h3, q3);
             apply_columns(beside, i, 4 * lanes, f);
         }
