@@ -9,6 +9,9 @@ typedef struct form {
     bool stream; /* write past the caches, and compute h again rather than keep it */
 } form;
 
+/* form.params where gamma and beta are floats in the dtype's order, up to a whole vec. */
+#define PARAMS_WIDE ((nk_dtype)NK_DTYPES)
+
 /* As nk_dtypes has it, but known when compiling. */
 NK_INLINE size_t bytes_of(nk_dtype dtype)
 {
@@ -38,6 +41,8 @@ NK_INLINE vec load_as(const void *p, size_t i, size_t n, form f)
 
 NK_INLINE vec load_param(const void *p, size_t i, size_t n, form f)
 {
+    if (f.params == PARAMS_WIDE)
+        return vec_load(p, i, NK_F32);
     const vec v = load_as(p, i, n, f);
     return f.params == NK_F32 && f.dtype == NK_BF16 ? vec_cut_nan(v) : v;
 }

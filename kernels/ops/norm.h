@@ -42,10 +42,11 @@ NK_INLINE void read_inner_row(row *w, float *rstd, const nk_args *a, form f)
     ((is_rms ? 4 : 6) <= VEC_SUMS_BESIDE && (dtype) == NK_F32 && !(stream))
 
 typedef void settle_function(statistics *s, enum verdict verdict, row *w, const nk_args *a);
+typedef void ahead_function(const nk_args *a, const nk_args *given, settle_function *settle_hard);
 
 /* What is settled the hard way is so in copies: the row and its statistics can then be in
  * registers. */
-NK_INLINE void settle_row(statistics *s, row *w, const nk_args *a, size_t r,
+NK_INLINE void settle_row(statistics *s, row *w, const nk_args *a, const nk_args *given, size_t r,
                           settle_function *settle_hard)
 {
     float *rstd = OP_SOURCE == SOURCE_NORM_ADD ? a->rstd2 : a->rstd;
@@ -53,7 +54,7 @@ NK_INLINE void settle_row(statistics *s, row *w, const nk_args *a, size_t r,
     if (__builtin_expect(verdict != SETTLED, 0)) {
         statistics hard = *s;
         row copy = *w;
-        settle_hard(&hard, verdict, &copy, a);
+        settle_hard(&hard, verdict, &copy, given);
         *s = hard;
         *w = copy;
     }
@@ -74,8 +75,11 @@ NK_INLINE bool goes_ahead(bool stream)
 enum { SHORTEST_BESIDE = 320 };
 
 /* While a row waits for its root and division the next is read: whole, or beside the row
- * that is applied. All in one function: a call for each row would cost short ones a tenth. */
-NK_INLINE void norm_ahead(const nk_args *a, form f, settle_function *settle_hard)
+ * that is applied. All in one function: a call for each row would cost short ones a tenth.
+ * Where f is wide, a has the wide gamma and beta; a row settled the hard way wants those
+ * that were given. */
+NK_INLINE void norm_ahead(const nk_args *a, const nk_args *given, form f,
+                          settle_function *settle_hard)
 {
     const size_t bytes = nk_dtypes[f.dtype].bytes;
     const bool beside = BY_LINES(f.dtype, f.stream) && can_read_beside &&
@@ -84,7 +88,7 @@ NK_INLINE void norm_ahead(const nk_args *a, form f, settle_function *settle_hard
     statistics s = {0}, next = {0};
     for (size_t r = 0; r <= a->rows; r++) {
         if (r > 0)
-            settle_row(&s, &w, a, r - 1, settle_hard);
+            settle_row(&s, &w, a, given, r - 1, settle_hard);
         const bool applies = r > 0 && !s.done;
         const bool reads = r < a->rows;
         if (reads)
@@ -103,6 +107,18 @@ NK_INLINE void norm_ahead(const nk_args *a, form f, settle_function *settle_hard
         w = next_w;
         s = next;
     }
+}
+
+/* A column of floats in the dtype's order; hidden is at most WIDE_COLUMNS. */
+NK_INLINE const float *wide_column(float *to, const void *from, size_t hidden, form f)
+{
+    const size_t lanes = vec_lanes();
+    size_t i = 0;
+    for (; i + lanes <= hidden; i += lanes)
+        vec_store(to, i, load_param(from, i, lanes, f), NK_F32);
+    if (i < hidden)
+        vec_store(to, i, load_param(from, i, rest(hidden - i), f), NK_F32);
+    return to;
 }
 
 #define NK_FORM(name, dtype, params, stream)                                                       \
@@ -130,12 +146,22 @@ NK_INLINE void norm_ahead(const nk_args *a, form f, settle_function *settle_hard
         if (PAIRS(dtype, stream))                                                                  \
             apply_two(w, s, from, to, a, (form){dtype, params, stream});                           \
     }                                                                                              \
-    static void ahead_##name(const nk_args *a)                                                     \
+    static void ahead_##name(const nk_args *a, const nk_args *given, settle_function *settle_hard) \
     {                                                                                              \
         if (goes_ahead(stream))                                                                    \
-            norm_ahead(a, (form){dtype, params, stream}, settle_##name);                           \
+            norm_ahead(a, given, (form){dtype, params, stream}, settle_hard);                      \
+    }                                                                                              \
+    static const float *widen_##name(float *to, const void *from, size_t hidden)                   \
+    {                                                                                              \
+        return wide_column(to, from, hidden, (form){dtype, params, stream});                       \
     }
 #include "form.def"
+
+static void ahead_bf16_wide(const nk_args *a, const nk_args *given, settle_function *settle_hard)
+{
+    if (goes_ahead(false))
+        norm_ahead(a, given, (form){NK_BF16, PARAMS_WIDE, false}, settle_hard);
+}
 
 typedef struct code {
     void (*read)(statistics *s, const row *w, const nk_args *a);
@@ -143,14 +169,16 @@ typedef struct code {
     settle_function *settle_hard;
     void (*apply)(const row *w, const statistics *s, size_t from, size_t to, const nk_args *a);
     void (*apply_two)(const row *w, const statistics *s, size_t from, size_t to, const nk_args *a);
-    void (*ahead)(const nk_args *a);
+    ahead_function *ahead;
+    const float *(*widen)(float *to, const void *from, size_t hidden);
 } code;
 
 static const code codes[NK_DTYPES][2][2] = {
 /* by dtype, params in f32, stream */
 #define NK_FORM(name, dtype, params, stream)                                                       \
     [dtype][params == NK_F32][stream] = {read_##name,  read_inner_##name, settle_##name,           \
-                                         apply_##name, apply_two_##name,  ahead_##name},
+                                         apply_##name, apply_two_##name,  ahead_##name,            \
+                                         widen_##name},
 #include "form.def"
 };
 
@@ -175,7 +203,7 @@ static void norm_block(const nk_args *a, size_t first, size_t count, plan p, nk_
     for (size_t r = 0; r < count; r++)
         c->read(&s[r], &w[r], a);
     for (size_t r = 0; r < count; r++)
-        settle_row(&s[r], &w[r], a, first + r, c->settle_hard);
+        settle_row(&s[r], &w[r], a, a, first + r, c->settle_hard);
     for (size_t from = 0; from < a->hidden; from += p.tile) {
         const size_t to = a->hidden - from < p.tile ? a->hidden : from + p.tile;
         for (size_t r = 0; r < count; r++)
@@ -188,6 +216,20 @@ static void norm_block(const nk_args *a, size_t first, size_t count, plan p, nk_
     }
 }
 
+/* Rows of 16 bits, ahead, with gamma and beta converted once for all of them. In f16 floats
+ * are in the order in which a caller gives them. */
+static __attribute__((noinline)) void run_wide(const nk_args *a, nk_dtype dtype, const code *c)
+{
+    _Alignas(64) float gamma[WIDE_COLUMNS], beta[WIDE_COLUMNS];
+    nk_args wide = *a;
+    if (a->gamma)
+        wide.gamma = c->widen(gamma, a->gamma, a->hidden);
+    if (a->beta)
+        wide.beta = c->widen(beta, a->beta, a->hidden);
+    (dtype == NK_BF16 ? ahead_bf16_wide : codes[dtype][true][false].ahead)(&wide, a,
+                                                                           c->settle_hard);
+}
+
 static void run(const nk_args *a, nk_dtype dtype)
 {
     const code *cached = codes[dtype][dtype == NK_F32 || a->flags & NK_PARAMS_F32];
@@ -196,7 +238,10 @@ static void run(const nk_args *a, nk_dtype dtype)
     const plan p =
         plan_rows(a, dtype, (size_t)(1 + !!a->residual + !!a->h + !!a->y), goes_ahead(stream));
     if (p.ahead) {
-        c->ahead(a);
+        if (p.wide)
+            run_wide(a, dtype, c);
+        else
+            c->ahead(a, a, c->settle_hard);
         return;
     }
     for (size_t first = 0; first < a->rows; first += p.rows) {

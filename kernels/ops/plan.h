@@ -7,10 +7,14 @@
 #include "../cpu.h"
 
 enum { PLAN_ROWS = 16 };
+/* Two columns of floats: 64 KB of stack, as much as a thread can be trusted to have. For
+ * fewer rows it takes longer to convert them beforehand. */
+enum { WIDE_COLUMNS = 8192, WIDE_ROWS = 8 };
 enum { LEAST_L1 = 32 << 10, LEAST_L2 = 256 << 10 }; /* where the size is unknown */
 
 typedef struct plan {
     bool ahead;  /* row by row, the next one's statistics before this one is applied, or while */
+    bool wide;   /* then too: gamma and beta of 16 bits are converted once for all rows */
     size_t rows; /* else: whose statistics are taken before any is applied */
     size_t tile; /* columns applied to all of them before the next */
 } plan;
@@ -40,7 +44,9 @@ static inline plan plan_rows(const nk_args *a, nk_dtype dtype, size_t streams, b
     size_t rows = 1, tile = a->hidden;
     if (may_go_ahead &&
         (dtype == NK_F32 ? with_next <= room && a->rows <= l2 / row_bytes : with_next <= l1))
-        return (plan){.ahead = true};
+        return (plan){.ahead = true,
+                      .wide = dtype != NK_F32 && params && with_next + params <= l1 &&
+                              a->hidden <= WIDE_COLUMNS && a->rows >= WIDE_ROWS};
     if (a->store == NK_STORE_STREAM)
         rows = x_bytes < PAGE ? 1 : (l1 + l1 / 3) / (x_bytes * (a->residual ? 2 : 1));
     else if (row_bytes + params <= room)
