@@ -37,13 +37,18 @@ typedef struct variant {
     bool expect; /* y is fetched before it is written */
 } variant;
 
-/* What nearly all rows are. */
+/* What nearly all rows of plain calls are. */
 static const variant usual = {GAMMA_PLAIN, has_beta, shifts, false};
 
-NK_INLINE bool is_usual(const statistics *s, const nk_args *a)
+/* gamma without an offset, and beta where the norm has one: what nearly all calls are. */
+NK_INLINE bool is_plain(const nk_args *a)
 {
-    return gamma_kind(outer_gamma(a), a) == GAMMA_PLAIN && has_beta == !!a->beta &&
-           (is_rms || shifts || s->shift == 0);
+    return gamma_kind(outer_gamma(a), a) == GAMMA_PLAIN && has_beta == !!a->beta;
+}
+
+NK_INLINE bool is_usual(const statistics *s)
+{
+    return is_rms || shifts || s->shift == 0;
 }
 
 /* A row to be applied. In copies, which stores cannot change: they stay in registers. */
@@ -138,15 +143,22 @@ NK_INLINE void apply_two(const row *w, const statistics *s, size_t from, size_t 
         apply_as(&w[r], &s[r], to - left, to, a, f, usual);
 }
 
+NK_INLINE void apply_plain(const row *w, const statistics *s, size_t from, size_t to,
+                           const nk_args *a, form f, bool expect)
+{
+    if (is_usual(s))
+        apply_as(w, s, from, to, a, f, (variant){GAMMA_PLAIN, has_beta, shifts, expect});
+    else
+        apply_as(w, s, from, to, a, f, (variant){GAMMA_PLAIN, has_beta, true, expect});
+}
+
 NK_INLINE void apply(const row *w, const statistics *s, size_t from, size_t to, const nk_args *a,
                      form f, bool expect)
 {
     const enum gamma gamma = gamma_kind(outer_gamma(a), a);
     const bool beta = has_beta && a->beta;
-    if (is_usual(s, a))
-        apply_as(w, s, from, to, a, f, (variant){GAMMA_PLAIN, has_beta, shifts, expect});
-    else if (gamma == GAMMA_PLAIN && beta)
-        apply_as(w, s, from, to, a, f, (variant){GAMMA_PLAIN, true, true, expect});
+    if (is_plain(a))
+        apply_plain(w, s, from, to, a, f, expect);
     else if (gamma == GAMMA_PLAIN)
         apply_as(w, s, from, to, a, f, (variant){GAMMA_PLAIN, false, true, expect});
     else if (gamma == GAMMA_OFFSET && beta)

@@ -45,7 +45,7 @@ typedef void settle_function(statistics *s, enum verdict verdict, row *w, const 
 typedef void ahead_function(const nk_args *a, const nk_args *given, settle_function *settle_hard);
 
 /* What is settled the hard way is so in copies: the row and its statistics can then be in
- * registers. */
+ * registers. It reads gamma and beta as they were given. */
 NK_INLINE void settle_row(statistics *s, row *w, const nk_args *a, const nk_args *given, size_t r,
                           settle_function *settle_hard)
 {
@@ -75,9 +75,8 @@ NK_INLINE bool goes_ahead(bool stream)
 enum { SHORTEST_BESIDE = 320 };
 
 /* While a row waits for its root and division the next is read: whole, or beside the row
- * that is applied. All in one function: a call for each row would cost short ones a tenth.
- * Where f is wide, a has the wide gamma and beta; a row settled the hard way wants those
- * that were given. */
+ * that is applied. All in one function: a call for each row, however seldom, would cost short
+ * ones a tenth; hence for plain calls alone. */
 NK_INLINE void norm_ahead(const nk_args *a, const nk_args *given, form f,
                           settle_function *settle_hard)
 {
@@ -93,7 +92,7 @@ NK_INLINE void norm_ahead(const nk_args *a, const nk_args *given, form f,
         const bool reads = r < a->rows;
         if (reads)
             next_w = row_at(a, r, bytes);
-        if (beside && reads && applies && is_usual(&s, a)) {
+        if (beside && reads && applies && is_usual(&s)) {
             variant v = usual;
             v.expect = true;
             const job j = job_of(&w, &s, a, v);
@@ -102,23 +101,26 @@ NK_INLINE void norm_ahead(const nk_args *a, const nk_args *given, form f,
             if (reads)
                 read_row(&next, &next_w, a, f, NULL);
             if (applies)
-                apply(&w, &s, 0, a->hidden, a, f, false);
+                apply_plain(&w, &s, 0, a->hidden, a, f, false);
         }
         w = next_w;
         s = next;
     }
 }
 
-/* A column of floats in the dtype's order; hidden is at most WIDE_COLUMNS. */
-NK_INLINE const float *wide_column(float *to, const void *from, size_t hidden, form f)
+/* Columns of floats in the dtype's order, at most WIDE_COLUMNS, that make a call plain: gamma
+ * with its offset, or ones, and beta, or zeros. */
+NK_INLINE void widen_columns(float *gamma, float *beta, const nk_args *a, form f)
 {
     const size_t lanes = vec_lanes();
-    size_t i = 0;
-    for (; i + lanes <= hidden; i += lanes)
-        vec_store(to, i, load_param(from, i, lanes, f), NK_F32);
-    if (i < hidden)
-        vec_store(to, i, load_param(from, i, rest(hidden - i), f), NK_F32);
-    return to;
+    const enum gamma kind = gamma_kind(a->gamma, a);
+    const vec offset = vec_set1(a->gamma_offset + (kind == GAMMA_ABSENT ? 1 : 0));
+    for (size_t i = 0; i < a->hidden; i += lanes) {
+        const size_t n = a->hidden - i < lanes ? rest(a->hidden - i) : lanes;
+        vec_store(gamma, i, gamma_at(a->gamma, i, n, offset, f, kind), NK_F32);
+        if (has_beta)
+            vec_store(beta, i, a->beta ? load_param(a->beta, i, n, f) : vec_zero(), NK_F32);
+    }
 }
 
 #define NK_FORM(name, dtype, params, stream)                                                       \
@@ -151,9 +153,10 @@ NK_INLINE const float *wide_column(float *to, const void *from, size_t hidden, f
         if (goes_ahead(stream))                                                                    \
             norm_ahead(a, given, (form){dtype, params, stream}, settle_hard);                      \
     }                                                                                              \
-    static const float *widen_##name(float *to, const void *from, size_t hidden)                   \
+    static void widen_##name(float *gamma, float *beta, const nk_args *a)                          \
     {                                                                                              \
-        return wide_column(to, from, hidden, (form){dtype, params, stream});                       \
+        if (goes_ahead(stream))                                                                    \
+            widen_columns(gamma, beta, a, (form){dtype, params, stream});                          \
     }
 #include "form.def"
 
@@ -170,7 +173,7 @@ typedef struct code {
     void (*apply)(const row *w, const statistics *s, size_t from, size_t to, const nk_args *a);
     void (*apply_two)(const row *w, const statistics *s, size_t from, size_t to, const nk_args *a);
     ahead_function *ahead;
-    const float *(*widen)(float *to, const void *from, size_t hidden);
+    void (*widen)(float *gamma, float *beta, const nk_args *a);
 } code;
 
 static const code codes[NK_DTYPES][2][2] = {
@@ -187,7 +190,7 @@ static void norm_block(const nk_args *a, size_t first, size_t count, plan p, nk_
                        const code *cached, const code *c)
 {
     const size_t bytes = nk_dtypes[dtype].bytes;
-    const bool pairs = PAIRS(dtype, c != cached);
+    const bool pairs = PAIRS(dtype, c != cached) && is_plain(a);
     statistics s[PLAN_ROWS];
     row w[PLAN_ROWS];
     for (size_t r = 0; r < count; r++) {
@@ -207,8 +210,8 @@ static void norm_block(const nk_args *a, size_t first, size_t count, plan p, nk_
     for (size_t from = 0; from < a->hidden; from += p.tile) {
         const size_t to = a->hidden - from < p.tile ? a->hidden : from + p.tile;
         for (size_t r = 0; r < count; r++)
-            if (pairs && r + 1 < count && !s[r].done && !s[r + 1].done && is_usual(&s[r], a) &&
-                is_usual(&s[r + 1], a)) {
+            if (pairs && r + 1 < count && !s[r].done && !s[r + 1].done && is_usual(&s[r]) &&
+                is_usual(&s[r + 1])) {
                 c->apply_two(&w[r], &s[r], from, to, a);
                 r++;
             } else if (!s[r].done)
@@ -216,16 +219,16 @@ static void norm_block(const nk_args *a, size_t first, size_t count, plan p, nk_
     }
 }
 
-/* Rows of 16 bits, ahead, with gamma and beta converted once for all of them. In f16 floats
- * are in the order in which a caller gives them. */
+/* Rows ahead, with gamma and beta made ready once for all of them. Those of f16 are then as a
+ * caller may give them, floats in their own order. */
 static __attribute__((noinline)) void run_wide(const nk_args *a, nk_dtype dtype, const code *c)
 {
     _Alignas(64) float gamma[WIDE_COLUMNS], beta[WIDE_COLUMNS];
     nk_args wide = *a;
-    if (a->gamma)
-        wide.gamma = c->widen(gamma, a->gamma, a->hidden);
-    if (a->beta)
-        wide.beta = c->widen(beta, a->beta, a->hidden);
+    c->widen(gamma, beta, a);
+    wide.gamma = gamma;
+    wide.beta = has_beta ? beta : NULL;
+    wide.gamma_offset = 0;
     (dtype == NK_BF16 ? ahead_bf16_wide : codes[dtype][true][false].ahead)(&wide, a,
                                                                            c->settle_hard);
 }
@@ -235,8 +238,8 @@ static void run(const nk_args *a, nk_dtype dtype)
     const code *cached = codes[dtype][dtype == NK_F32 || a->flags & NK_PARAMS_F32];
     const bool stream = a->store == NK_STORE_STREAM;
     const code *c = &cached[stream];
-    const plan p =
-        plan_rows(a, dtype, (size_t)(1 + !!a->residual + !!a->h + !!a->y), goes_ahead(stream));
+    const plan p = plan_rows(a, dtype, (size_t)(1 + !!a->residual + !!a->h + !!a->y),
+                             goes_ahead(stream), is_plain(a));
     if (p.ahead) {
         if (p.wide)
             run_wide(a, dtype, c);

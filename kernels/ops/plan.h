@@ -14,7 +14,7 @@ enum { LEAST_L1 = 32 << 10, LEAST_L2 = 256 << 10 }; /* where the size is unknown
 
 typedef struct plan {
     bool ahead;  /* row by row, the next one's statistics before this one is applied, or while */
-    bool wide;   /* then too: gamma and beta of 16 bits are converted once for all rows */
+    bool wide;   /* then too: gamma and beta are made floats, with their offset, once a call */
     size_t rows; /* else: whose statistics are taken before any is applied */
     size_t tile; /* columns applied to all of them before the next */
 } plan;
@@ -31,7 +31,8 @@ typedef struct plan {
  * Past the caches memory is read and written by turns (on Intel the next rows are fetched
  * while these are written): rows of less than a page one by one, longer ones in blocks that
  * read somewhat more than L1 holds. */
-static inline plan plan_rows(const nk_args *a, nk_dtype dtype, size_t streams, bool may_go_ahead)
+static inline plan plan_rows(const nk_args *a, nk_dtype dtype, size_t streams, bool may_go_ahead,
+                             bool plain)
 {
     enum { PAGE = 4096, TILE = 2 * PAGE };
     const nk_machine_info *machine = nk_machine();
@@ -43,10 +44,14 @@ static inline plan plan_rows(const nk_args *a, nk_dtype dtype, size_t streams, b
     const size_t with_next = row_bytes + x_bytes + params;
     size_t rows = 1, tile = a->hidden;
     if (may_go_ahead &&
-        (dtype == NK_F32 ? with_next <= room && a->rows <= l2 / row_bytes : with_next <= l1))
-        return (plan){.ahead = true,
-                      .wide = dtype != NK_F32 && params && with_next + params <= l1 &&
-                              a->hidden <= WIDE_COLUMNS && a->rows >= WIDE_ROWS};
+        (dtype == NK_F32 ? with_next <= room && a->rows <= l2 / row_bytes : with_next <= l1)) {
+        const size_t floats = (size_t)(1 + !!a->beta) * a->hidden * sizeof(float);
+        const bool wide =
+            (dtype == NK_F32 ? a->gamma && !plain : row_bytes + x_bytes + floats <= l1) &&
+            a->hidden <= WIDE_COLUMNS && a->rows >= WIDE_ROWS;
+        if (wide || plain)
+            return (plan){.ahead = true, .wide = wide};
+    }
     if (a->store == NK_STORE_STREAM)
         rows = x_bytes < PAGE ? 1 : (l1 + l1 / 3) / (x_bytes * (a->residual ? 2 : 1));
     else if (row_bytes + params <= room)
