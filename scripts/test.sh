@@ -102,9 +102,10 @@ emulated=(--no-suite host --timeout-multiplier 20)
 
 configuration_gcc() { build gcc && run_tests gcc; }
 # The larger sizes are gcc's, and the program from outside gcc's and the sanitizers': they
-# take minutes.
+# take minutes. Scripts are the same whatever the compiler: gcc's too.
 configuration_clang() {
-    build clang && NORMBENCH_TEST_SCALE=small run_tests clang --no-suite program
+    build clang &&
+        NORMBENCH_TEST_SCALE=small run_tests clang --no-suite program --no-suite script
 }
 # -O1: at -O2 gcc takes minutes for the instrumented kernels. AVX-512 is left out, half of
 # them: the same sources over other intrinsics, whose reads and writes the guard pages of
@@ -114,7 +115,7 @@ configuration_sanitize() {
     [ "$(uname -m)" != x86_64 ] || isas=scalar,avx2
     build sanitize -Db_sanitize=address,undefined -Doptimization=1 -Ddebug=false -Dc_args=-g1 \
         -Disas="$isas" &&
-        NORMBENCH_TEST_SCALE=tiny run_tests sanitize --timeout-multiplier 5
+        NORMBENCH_TEST_SCALE=tiny run_tests sanitize --no-suite script --timeout-multiplier 5
 }
 configuration_nehalem() {
     build gcc && NORMBENCH_TEST_SCALE=sample NORMBENCH_TEST_ISAS='scalar' run_tests gcc \

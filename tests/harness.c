@@ -19,12 +19,14 @@ static struct {
 } selected = {.seed = 1};
 
 static size_t tests_begun, kernels_given;
+enum { SKIPPED = 77 }; /* meson's */
 
 static void usage(const char *what)
 {
     fprintf(stderr,
             "%s\nusage: %s PROVIDER.so [--test=NAME] [--kernel=OP] [--algorithm=NAME] "
-            "[--dtype=NAME] [--isa=NAME] [--rows=N] [--hidden=N] [--seed=N]\n",
+            "[--dtype=NAME] [--isa=NAME] [--rows=N] [--hidden=N] [--seed=N] "
+            "[--needs=avx512_bf16]\n",
             what, selected.program);
     exit(2);
 }
@@ -36,6 +38,17 @@ static size_t number(const char *text)
     if (end == text || *end)
         usage(text);
     return (size_t)value;
+}
+
+/* To leave a feature out that is not there anyway would test the same again. */
+static void need_avx512_bf16(void)
+{
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("avx512bf16"))
+        return;
+#endif
+    puts("skipped: this CPU has no avx512_bf16 that could be left out");
+    exit(SKIPPED);
 }
 
 static void select_by(const char *argument)
@@ -59,6 +72,8 @@ static void select_by(const char *argument)
         selected.hidden = number(argument + 9);
     else if (!strncmp(argument, "--seed=", 7))
         selected.seed = number(argument + 7);
+    else if (!strcmp(argument, "--needs=avx512_bf16"))
+        need_avx512_bf16();
     else
         usage(argument);
 }
@@ -101,7 +116,6 @@ static const char *isa_unavailable(void)
 
 int harness_end(int failed)
 {
-    enum { SKIPPED = 77 }; /* meson's */
     const bool by_kernel = selected.kernel || selected.algorithm || selected.dtype || selected.isa;
     if (isa_unavailable() && !kernels_given) {
         printf("skipped: %s: %s\n", selected.isa, isa_unavailable());
