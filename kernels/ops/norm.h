@@ -94,7 +94,7 @@ NK_INLINE void norm_ahead(const nk_args *a, const nk_args *given, form f,
             next_w = row_at(a, r, bytes);
         if (beside && reads && applies && is_usual(&s)) {
             variant v = usual;
-            v.expect = true;
+            v.expect = VEC_EXPECTS;
             const job j = job_of(&w, &s, a, v);
             read_row(&next, &next_w, a, f, &j);
         } else {
@@ -186,11 +186,10 @@ static const code codes[NK_DTYPES][2][2] = {
 };
 
 /* Rows in blocks: the roots and divisions of all together, so that they overlap. */
-static void norm_block(const nk_args *a, size_t first, size_t count, plan p, nk_dtype dtype,
-                       const code *cached, const code *c)
+static void norm_block(const nk_args *a, size_t first, size_t count, plan p, bool pairs,
+                       nk_dtype dtype, const code *cached, const code *c)
 {
     const size_t bytes = nk_dtypes[dtype].bytes;
-    const bool pairs = PAIRS(dtype, c != cached) && is_plain(a);
     statistics s[PLAN_ROWS];
     row w[PLAN_ROWS];
     for (size_t r = 0; r < count; r++) {
@@ -238,8 +237,8 @@ static void run(const nk_args *a, nk_dtype dtype)
     const code *cached = codes[dtype][dtype == NK_F32 || a->flags & NK_PARAMS_F32];
     const bool stream = a->store == NK_STORE_STREAM;
     const code *c = &cached[stream];
-    const plan p = plan_rows(a, dtype, (size_t)(1 + !!a->residual + !!a->h + !!a->y),
-                             goes_ahead(stream), is_plain(a));
+    const ways w = {goes_ahead(stream), is_plain(a), PAIRS(dtype, stream) && is_plain(a)};
+    const plan p = plan_rows(a, dtype, (size_t)(1 + !!a->residual + !!a->h + !!a->y), w);
     if (p.ahead) {
         if (p.wide)
             run_wide(a, dtype, c);
@@ -249,7 +248,7 @@ static void run(const nk_args *a, nk_dtype dtype)
     }
     for (size_t first = 0; first < a->rows; first += p.rows) {
         const size_t count = a->rows - first < p.rows ? a->rows - first : p.rows;
-        norm_block(a, first, count, p, dtype, cached, c);
+        norm_block(a, first, count, p, w.pairs, dtype, cached, c);
     }
     if (stream)
         vec_fence();

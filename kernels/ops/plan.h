@@ -12,6 +12,13 @@ enum { PLAN_ROWS = 16 };
 enum { WIDE_COLUMNS = 8192, WIDE_ROWS = 8 };
 enum { LEAST_L1 = 32 << 10, LEAST_L2 = 256 << 10 }; /* where the size is unknown */
 
+/* What the code for a call can do. */
+typedef struct ways {
+    bool ahead; /* go row by row, the next one read ahead */
+    bool plain; /* that as the call stands; else only with gamma and beta made wide */
+    bool pairs; /* apply two rows of a block at once */
+} ways;
+
 typedef struct plan {
     bool ahead;  /* row by row, the next one's statistics before this one is applied, or while */
     bool wide;   /* then too: gamma and beta are made floats, with their offset, once a call */
@@ -19,11 +26,18 @@ typedef struct plan {
     size_t tile; /* columns applied to all of them before the next */
 } plan;
 
+static inline size_t at_most(size_t rows)
+{
+    return rows < PLAN_ROWS ? rows : PLAN_ROWS;
+}
+
 /* By what the caches hold:
  *   L1 a row and the next x   ahead: the wait for a row's root and division is the next
  *                             one's reading. Of f32 only while L2 holds all rows: beyond
  *                             it two readings at once are in each other's way. 16 bits are
  *                             bound by operations, and gain wherever L1 just holds it;
+ *   L1 two rows, not all      on Intel even blocks, where two rows at once share gamma's and
+ *                             beta's loads: they gain more by that than by going ahead;
  *   L1 a row                  two rows, or as many as fit where none can go ahead;
  *   less                      row by row if only gamma has no room; else blocks share
  *                             gamma and beta in tiles of two pages (less breaks the
@@ -31,8 +45,7 @@ typedef struct plan {
  * Past the caches memory is read and written by turns (on Intel the next rows are fetched
  * while these are written): rows of less than a page one by one, longer ones in blocks that
  * read somewhat more than L1 holds. */
-static inline plan plan_rows(const nk_args *a, nk_dtype dtype, size_t streams, bool may_go_ahead,
-                             bool plain)
+static inline plan plan_rows(const nk_args *a, nk_dtype dtype, size_t streams, ways can)
 {
     enum { PAGE = 4096, TILE = 2 * PAGE };
     const nk_machine_info *machine = nk_machine();
@@ -43,24 +56,27 @@ static inline plan plan_rows(const nk_args *a, nk_dtype dtype, size_t streams, b
     const size_t params = (size_t)(!!a->gamma + !!a->beta) * x_bytes;
     const size_t with_next = row_bytes + x_bytes + params;
     size_t rows = 1, tile = a->hidden;
-    if (may_go_ahead &&
+    if (can.pairs && row_bytes * 2 + params <= room && a->rows > l1 / row_bytes &&
+        machine->overlaps)
+        return (plan){.rows = at_most((room - params) / row_bytes / 2 * 2), .tile = tile};
+    if (can.ahead &&
         (dtype == NK_F32 ? with_next <= room && a->rows <= l2 / row_bytes : with_next <= l1)) {
         const size_t floats = (size_t)(1 + !!a->beta) * a->hidden * sizeof(float);
         const bool wide =
-            (dtype == NK_F32 ? a->gamma && !plain : row_bytes + x_bytes + floats <= l1) &&
+            (dtype == NK_F32 ? a->gamma && !can.plain : row_bytes + x_bytes + floats <= l1) &&
             a->hidden <= WIDE_COLUMNS && a->rows >= WIDE_ROWS;
-        if (wide || plain)
+        if (wide || can.plain)
             return (plan){.ahead = true, .wide = wide};
     }
     if (a->store == NK_STORE_STREAM)
         rows = x_bytes < PAGE ? 1 : (l1 + l1 / 3) / (x_bytes * (a->residual ? 2 : 1));
     else if (row_bytes + params <= room)
-        rows = may_go_ahead ? 2 : (room - params) / row_bytes;
+        rows = can.ahead ? 2 : (room - params) / row_bytes;
     else if (a->rows >= 8 && (a->beta || row_bytes > l1)) {
         rows = l2 / 2 / row_bytes;
         tile = rows < 2 ? tile : TILE / bytes;
     }
-    return (plan){.rows = rows < 1 ? 1 : rows < PLAN_ROWS ? rows : PLAN_ROWS, .tile = tile};
+    return (plan){.rows = at_most(rows < 1 ? 1 : rows), .tile = tile};
 }
 
 #endif

@@ -90,7 +90,7 @@ NK_INLINE vec first_reading(const row *w, size_t i, size_t n, const inner *in, f
     if (OP_SOURCE == SOURCE_X)
         return h;
     if (!f.stream && n == vec_lanes()) {
-        if (VEC_EXPECTS_H && f.dtype == NK_F32)
+        if (VEC_EXPECTS && f.dtype == NK_F32)
             fetch_to_write(w->h, i, f.dtype);
         return vec_store_round(w->h, i, h, f.dtype);
     }

@@ -30,7 +30,9 @@
  *                              applied beside the reading; 0: rows of f32 are read and
  *                              applied one after the other, and written lines not
  *                              fetched before
- *   VEC_EXPECTS_H              1 if that is faster for h in the first reading too
+ *   VEC_EXPECTS                1 if rows of f32 that are written while others are read (h in
+ *                              the first reading, y beside it) want their lines fetched
+ *                              before
  *   VEC_PAIRS                  1 if two rows of f32 that share the loads of gamma and
  *                              beta are faster than one after the other, else 0
  *   VEC_TWO_COLUMNS(dtype)     1 if backward is faster by two vecs of a row at a time
