@@ -135,7 +135,8 @@ NK_INLINE void apply_two(const row *w, const statistics *s, size_t from, size_t 
     const size_t lanes = vec_lanes(), left = (to - from) % lanes;
     const job j0 = job_of(&w[0], &s[0], a, usual), j1 = job_of(&w[1], &s[1], a, usual);
     for (size_t i = from; i + lanes <= to; i += lanes) {
-        const vec g = load_param(j0.gamma, i, lanes, f), b = load_param(j0.beta, i, lanes, f);
+        const vec g = load_param(j0.gamma, i, lanes, f);
+        const vec b = has_beta ? load_param(j0.beta, i, lanes, f) : vec_zero();
         apply_vec(&j0, i, lanes, g, b, f);
         apply_vec(&j1, i, lanes, g, b, f);
     }

@@ -31,9 +31,9 @@ NK_INLINE void read_inner_row(row *w, float *rstd, const nk_args *a, form f)
 
 /* ---- Code for each form, and the walk over rows ---------------------------- */
 
-/* Where loads are what binds the second reading: not in 16 bits, which wait for their
- * conversions. */
-#define PAIRS(dtype, stream) (VEC_PAIRS && has_beta && (dtype) == NK_F32 && !(stream))
+/* Where loads bind the second reading; and in 16 bits, which wait for conversions. */
+#define PAIRS(dtype, stream)                                                                       \
+    (((dtype) != NK_F32 || (VEC_PAIRS && has_beta)) && OP_TARGET == TARGET_Y && !(stream))
 
 /* Where it is what comes from L2 and goes there that takes time: not in 16 bits. Then y is
  * fetched before it is written, unless the next row has been read before, and on Intel rows

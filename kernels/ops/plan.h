@@ -32,12 +32,14 @@ static inline size_t at_most(size_t rows)
 }
 
 /* By what the caches hold:
+ *   L1 two rows, not all      f32 on Intel, in pairs that share gamma's and beta's loads:
+ *                             even blocks;
  *   L1 a row and the next x   ahead: the wait for a row's root and division is the next
  *                             one's reading. Of f32 only while L2 holds all rows: beyond
  *                             it two readings at once are in each other's way. 16 bits are
- *                             bound by operations, and gain wherever L1 just holds it;
- *   L1 two rows, not all      on Intel even blocks, where two rows at once share gamma's and
- *                             beta's loads: they gain more by that than by going ahead;
+ *                             bound by operations, and gain wherever L1 just holds it, with
+ *                             gamma and beta as floats; without these they gain more in pairs
+ *                             that share gamma's and beta's conversions;
  *   L1 a row                  two rows, or as many as fit where none can go ahead;
  *   less                      row by row if only gamma has no room; else blocks share
  *                             gamma and beta in tiles of two pages (less breaks the
@@ -56,8 +58,8 @@ static inline plan plan_rows(const nk_args *a, nk_dtype dtype, size_t streams, w
     const size_t params = (size_t)(!!a->gamma + !!a->beta) * x_bytes;
     const size_t with_next = row_bytes + x_bytes + params;
     size_t rows = 1, tile = a->hidden;
-    if (can.pairs && row_bytes * 2 + params <= room && a->rows > l1 / row_bytes &&
-        machine->overlaps)
+    if (dtype == NK_F32 && can.pairs && 2 * row_bytes + params <= room &&
+        a->rows > l1 / row_bytes && machine->overlaps)
         return (plan){.rows = at_most((room - params) / row_bytes / 2 * 2), .tile = tile};
     if (can.ahead &&
         (dtype == NK_F32 ? with_next <= room && a->rows <= l2 / row_bytes : with_next <= l1)) {
@@ -65,9 +67,12 @@ static inline plan plan_rows(const nk_args *a, nk_dtype dtype, size_t streams, w
         const bool wide =
             (dtype == NK_F32 ? a->gamma && !can.plain : row_bytes + x_bytes + floats <= l1) &&
             a->hidden <= WIDE_COLUMNS && a->rows >= WIDE_ROWS;
-        if (wide || can.plain)
+        const bool shared = dtype != NK_F32 && can.pairs && a->rows > 1;
+        if (wide || (can.plain && !shared))
             return (plan){.ahead = true, .wide = wide};
     }
+    if (dtype != NK_F32 && can.pairs && can.ahead)
+        return (plan){.rows = 2, .tile = tile};
     if (a->store == NK_STORE_STREAM)
         rows = x_bytes < PAGE ? 1 : (l1 + l1 / 3) / (x_bytes * (a->residual ? 2 : 1));
     else if (row_bytes + params <= room)
