@@ -77,7 +77,7 @@ static bool find_participants(const claim *c, const claim_request *request, clai
 {
     cell->count = RIVALS;
     cell->variants[RMS] = request->rms;
-    cell->variants[COPY] = nb_copies_best(&c->copies, request->rms->dtype);
+    cell->variants[COPY] = nb_copies_beside(&c->copies, request->rms);
     return cell->variants[COPY] && find_layers(c, request, cell) &&
            (!request->pair->layer_bwd || find_gradients(c, request, cell));
 }

@@ -19,11 +19,17 @@ void nb_copies_free(nb_copies *copies)
     nb_providers_unload(&copies->providers);
 }
 
-const nb_variant *nb_copies_best(const nb_copies *copies, nk_dtype dtype)
+const nb_variant *nb_copies_beside(const nb_copies *copies, const nb_variant *kernel)
 {
-    const nb_variant *best = NULL;
-    for (size_t i = 0; i < copies->variants.count; i++) /* isa.def: the best of a family last */
-        if (copies->variants.items[i].dtype == dtype)
-            best = &copies->variants.items[i];
-    return best;
+    const int wanted = nk_isa_index(kernel->kernel->isa); /* -1: a provider's own */
+    const nb_variant *beside = NULL;
+    int isa = -1;
+    for (size_t i = 0; i < copies->variants.count; i++) { /* isa.def: from the plainest on */
+        const nb_variant *copy = &copies->variants.items[i];
+        if (copy->dtype != kernel->dtype || (isa >= wanted && isa > NK_ISA_scalar))
+            continue;
+        beside = copy;
+        isa = nk_isa_index(copy->kernel->isa);
+    }
+    return beside;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The floor that stands beside every time: a copy of the same rows, by our own
- * library whichever provider is measured, on the best ISA that runs here
- * whichever ISA is measured. */
+ * library whichever provider is measured. By the ISA that is measured, since 512-bit
+ * code lowers the clock of some CPUs, also for what is interleaved with it; beside
+ * scalar kernels by the plainest ISA that has vectors. */
 #ifndef NB_COPY_H
 #define NB_COPY_H
 
@@ -15,6 +16,6 @@ typedef struct nb_copies {
 /* NB_OK, or a status after a message. */
 int nb_copies_load(nb_copies *copies);
 void nb_copies_free(nb_copies *copies);
-const nb_variant *nb_copies_best(const nb_copies *copies, nk_dtype dtype);
+const nb_variant *nb_copies_beside(const nb_copies *copies, const nb_variant *kernel);
 
 #endif

@@ -138,7 +138,7 @@ static void add_cell(run *r, size_t variant, nb_shape *shape)
     const size_t bytes = r->options.repetitions * sizeof(double);
     r->cells = nb_reallocate(r->cells, (r->count + 1) * sizeof *r->cells);
     r->cells[r->count++] = (run_cell){.variant = v,
-                                      .copy = nb_copies_best(&r->copies, v->dtype),
+                                      .copy = nb_copies_beside(&r->copies, v),
                                       .chain = &r->chains[variant],
                                       .shape = shape,
                                       .time_ns = nb_allocate(bytes),

@@ -17,6 +17,15 @@ expect 0 'dyt_bwd' "$normbench" run --kernel "$(echo $all | tr ' ' ,)" --dtype f
 holds 'a copy for each' is "$(column 9 "$work/all.csv" | grep -c copy)" \
     "$(($(column 9 "$work/all.csv" | grep -vc copy) / 2 + 3))"
 
+# ---- run: the copy is by the ISA that is measured, beside scalar code by the plainest vectors
+expect 0 'rmsnorm' "$normbench" run --kernel rmsnorm --dtype f32 --hidden 70 --rows 2 \
+    --repetitions 1 --out "$work/isas.csv"
+isas_of() { paste "$work/kernels" "$work/isas" | awk -v kernel="$1" '$1 == kernel {print $2}' | sort -u; }
+column 9 "$work/isas.csv" >"$work/kernels"
+column 13 "$work/isas.csv" >"$work/isas"
+vectors=$(isas_of rmsnorm | grep -v scalar)
+holds 'no other' is "$(isas_of copy)" "${vectors:-scalar}"
+
 # ---- run: what is left out unless it is asked for
 expect 0 'layernorm' "$normbench" run --dtype f32 --isa scalar --hidden 70 --rows 2 --repetitions 1 \
     --out "$work/usual.csv"
