@@ -128,19 +128,26 @@ NK_INLINE void apply_as(const row *w, const statistics *s, size_t from, size_t t
         apply_one(&j, i, rest(to - i), f);
 }
 
-/* Two usual rows, which share the loads of gamma and beta. */
-NK_INLINE void apply_two(const row *w, const statistics *s, size_t from, size_t to,
-                         const nk_args *a, form f)
+/* Two or four usual rows, which share the loads of gamma and beta. Named one by one: of an
+ * array gcc would read every address anew. */
+NK_INLINE void apply_shared(const row *w, const statistics *s, bool four, size_t from, size_t to,
+                            const nk_args *a, form f)
 {
     const size_t lanes = vec_lanes(), left = (to - from) % lanes;
     const job j0 = job_of(&w[0], &s[0], a, usual), j1 = job_of(&w[1], &s[1], a, usual);
+    const job j2 = four ? job_of(&w[2], &s[2], a, usual) : j0;
+    const job j3 = four ? job_of(&w[3], &s[3], a, usual) : j0;
     for (size_t i = from; i + lanes <= to; i += lanes) {
-        const vec g = load_param(j0.gamma, i, lanes, f);
-        const vec b = has_beta ? load_param(j0.beta, i, lanes, f) : vec_zero();
-        apply_vec(&j0, i, lanes, g, b, f);
-        apply_vec(&j1, i, lanes, g, b, f);
+        const vec gamma = load_param(j0.gamma, i, lanes, f);
+        const vec beta = has_beta ? load_param(j0.beta, i, lanes, f) : vec_zero();
+        apply_vec(&j0, i, lanes, gamma, beta, f);
+        apply_vec(&j1, i, lanes, gamma, beta, f);
+        if (four) {
+            apply_vec(&j2, i, lanes, gamma, beta, f);
+            apply_vec(&j3, i, lanes, gamma, beta, f);
+        }
     }
-    for (size_t r = 0; r < 2 && left; r++)
+    for (size_t r = 0; r < (four ? 4 : 2) && left; r++)
         apply_as(&w[r], &s[r], to - left, to, a, f, usual);
 }
 

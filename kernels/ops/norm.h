@@ -31,9 +31,10 @@ NK_INLINE void read_inner_row(row *w, float *rstd, const nk_args *a, form f)
 
 /* ---- Code for each form, and the walk over rows ---------------------------- */
 
-/* Where loads bind the second reading; and in 16 bits, which wait for conversions. */
-#define PAIRS(dtype, stream)                                                                       \
-    (((dtype) != NK_F32 || (VEC_PAIRS && has_beta)) && OP_TARGET == TARGET_Y && !(stream))
+/* Rows of a block that are applied at once and share what they load of gamma and beta: two
+ * where loads bind the second reading; four in 16 bits, which wait for conversions. */
+#define SHARED(dtype, stream)                                                                      \
+    ((stream) || OP_TARGET != TARGET_Y ? 1 : (dtype) != NK_F32 ? 4 : VEC_PAIRS && has_beta ? 2 : 1)
 
 /* Where it is what comes from L2 and goes there that takes time: not in 16 bits. Then y is
  * fetched before it is written, unless the next row has been read before, and on Intel rows
@@ -42,6 +43,8 @@ NK_INLINE void read_inner_row(row *w, float *rstd, const nk_args *a, form f)
     ((is_rms ? 4 : 6) <= VEC_SUMS_BESIDE && (dtype) == NK_F32 && !(stream))
 
 typedef void settle_function(statistics *s, enum verdict verdict, row *w, const nk_args *a);
+typedef void apply_function(const row *w, const statistics *s, size_t from, size_t to,
+                            const nk_args *a);
 typedef void ahead_function(const nk_args *a, const nk_args *given, settle_function *settle_hard);
 
 /* What is settled the hard way is so in copies: the row and its statistics can then be in
@@ -145,8 +148,14 @@ NK_INLINE void widen_columns(float *gamma, float *beta, const nk_args *a, form f
     static void apply_two_##name(const row *w, const statistics *s, size_t from, size_t to,        \
                                  const nk_args *a)                                                 \
     {                                                                                              \
-        if (PAIRS(dtype, stream))                                                                  \
-            apply_two(w, s, from, to, a, (form){dtype, params, stream});                           \
+        if (SHARED(dtype, stream) > 1)                                                             \
+            apply_shared(w, s, false, from, to, a, (form){dtype, params, stream});                 \
+    }                                                                                              \
+    static void apply_four_##name(const row *w, const statistics *s, size_t from, size_t to,       \
+                                  const nk_args *a)                                                \
+    {                                                                                              \
+        if (SHARED(dtype, stream) == 4)                                                            \
+            apply_shared(w, s, true, from, to, a, (form){dtype, params, stream});                  \
     }                                                                                              \
     static void ahead_##name(const nk_args *a, const nk_args *given, settle_function *settle_hard) \
     {                                                                                              \
@@ -170,8 +179,7 @@ typedef struct code {
     void (*read)(statistics *s, const row *w, const nk_args *a);
     void (*read_inner)(row *w, float *rstd, const nk_args *a);
     settle_function *settle_hard;
-    void (*apply)(const row *w, const statistics *s, size_t from, size_t to, const nk_args *a);
-    void (*apply_two)(const row *w, const statistics *s, size_t from, size_t to, const nk_args *a);
+    apply_function *apply, *apply_two, *apply_four;
     ahead_function *ahead;
     void (*widen)(float *gamma, float *beta, const nk_args *a);
 } code;
@@ -180,13 +188,22 @@ static const code codes[NK_DTYPES][2][2] = {
 /* by dtype, params in f32, stream */
 #define NK_FORM(name, dtype, params, stream)                                                       \
     [dtype][params == NK_F32][stream] = {read_##name,  read_inner_##name, settle_##name,           \
-                                         apply_##name, apply_two_##name,  ahead_##name,            \
-                                         widen_##name},
+                                         apply_##name, apply_two_##name,  apply_four_##name,       \
+                                         ahead_##name, widen_##name},
 #include "form.def"
 };
 
+/* How many of the next rows are applied at once: 1, 2 or 4, at most `most`. */
+static size_t rows_at_once(const statistics *s, size_t count, size_t most)
+{
+    size_t n = 0;
+    while (n < count && n < most && !s[n].done && is_usual(&s[n]))
+        n++;
+    return n == 4 ? 4 : n >= 2 ? 2 : 1;
+}
+
 /* Rows in blocks: the roots and divisions of all together, so that they overlap. */
-static void norm_block(const nk_args *a, size_t first, size_t count, plan p, bool pairs,
+static void norm_block(const nk_args *a, size_t first, size_t count, plan p, size_t shared,
                        nk_dtype dtype, const code *cached, const code *c)
 {
     const size_t bytes = nk_dtypes[dtype].bytes;
@@ -208,13 +225,15 @@ static void norm_block(const nk_args *a, size_t first, size_t count, plan p, boo
         settle_row(&s[r], &w[r], a, a, first + r, c->settle_hard);
     for (size_t from = 0; from < a->hidden; from += p.tile) {
         const size_t to = a->hidden - from < p.tile ? a->hidden : from + p.tile;
-        for (size_t r = 0; r < count; r++)
-            if (pairs && r + 1 < count && !s[r].done && !s[r + 1].done && is_usual(&s[r]) &&
-                is_usual(&s[r + 1])) {
+        for (size_t r = 0, n; r < count; r += n) {
+            n = rows_at_once(&s[r], count - r, shared);
+            if (n == 4)
+                c->apply_four(&w[r], &s[r], from, to, a);
+            else if (n == 2)
                 c->apply_two(&w[r], &s[r], from, to, a);
-                r++;
-            } else if (!s[r].done)
+            else if (!s[r].done)
                 (w[r].kept && OP_SOURCE != SOURCE_X ? cached : c)->apply(&w[r], &s[r], from, to, a);
+        }
     }
 }
 
@@ -237,7 +256,7 @@ static void run(const nk_args *a, nk_dtype dtype)
     const code *cached = codes[dtype][dtype == NK_F32 || a->flags & NK_PARAMS_F32];
     const bool stream = a->store == NK_STORE_STREAM;
     const code *c = &cached[stream];
-    const ways w = {goes_ahead(stream), is_plain(a), PAIRS(dtype, stream) && is_plain(a)};
+    const ways w = {goes_ahead(stream), is_plain(a), is_plain(a) ? SHARED(dtype, stream) : 1};
     const plan p = plan_rows(a, dtype, (size_t)(1 + !!a->residual + !!a->h + !!a->y), w);
     if (p.ahead) {
         if (p.wide)
@@ -248,7 +267,7 @@ static void run(const nk_args *a, nk_dtype dtype)
     }
     for (size_t first = 0; first < a->rows; first += p.rows) {
         const size_t count = a->rows - first < p.rows ? a->rows - first : p.rows;
-        norm_block(a, first, count, p, w.pairs, dtype, cached, c);
+        norm_block(a, first, count, p, w.shared, dtype, cached, c);
     }
     if (stream)
         vec_fence();

@@ -14,9 +14,9 @@ enum { LEAST_L1 = 32 << 10, LEAST_L2 = 256 << 10 }; /* where the size is unknown
 
 /* What the code for a call can do. */
 typedef struct ways {
-    bool ahead; /* go row by row, the next one read ahead */
-    bool plain; /* that as the call stands; else only with gamma and beta made wide */
-    bool pairs; /* apply two rows of a block at once */
+    bool ahead;    /* go row by row, the next one read ahead */
+    bool plain;    /* that as the call stands; else only with gamma and beta made wide */
+    size_t shared; /* apply so many rows of a block at once */
 } ways;
 
 typedef struct plan {
@@ -38,7 +38,7 @@ static inline size_t at_most(size_t rows)
  *                             one's reading. Of f32 only while L2 holds all rows: beyond
  *                             it two readings at once are in each other's way. 16 bits are
  *                             bound by operations, and gain wherever L1 just holds it, with
- *                             gamma and beta as floats; without these they gain more in pairs
+ *                             gamma and beta as floats; without these they gain more by fours
  *                             that share gamma's and beta's conversions;
  *   L1 a row                  two rows, or as many as fit where none can go ahead;
  *   less                      row by row if only gamma has no room; else blocks share
@@ -58,7 +58,7 @@ static inline plan plan_rows(const nk_args *a, nk_dtype dtype, size_t streams, w
     const size_t params = (size_t)(!!a->gamma + !!a->beta) * x_bytes;
     const size_t with_next = row_bytes + x_bytes + params;
     size_t rows = 1, tile = a->hidden;
-    if (dtype == NK_F32 && can.pairs && 2 * row_bytes + params <= room &&
+    if (dtype == NK_F32 && can.shared > 1 && 2 * row_bytes + params <= room &&
         a->rows > l1 / row_bytes && machine->overlaps)
         return (plan){.rows = at_most((room - params) / row_bytes / 2 * 2), .tile = tile};
     if (can.ahead &&
@@ -67,12 +67,12 @@ static inline plan plan_rows(const nk_args *a, nk_dtype dtype, size_t streams, w
         const bool wide =
             (dtype == NK_F32 ? a->gamma && !can.plain : row_bytes + x_bytes + floats <= l1) &&
             a->hidden <= WIDE_COLUMNS && a->rows >= WIDE_ROWS;
-        const bool shared = dtype != NK_F32 && can.pairs && a->rows > 1;
+        const bool shared = dtype != NK_F32 && can.shared > 1 && a->rows > 1;
         if (wide || (can.plain && !shared))
             return (plan){.ahead = true, .wide = wide};
     }
-    if (dtype != NK_F32 && can.pairs && can.ahead)
-        return (plan){.rows = 2, .tile = tile};
+    if (dtype != NK_F32 && can.shared > 1 && can.ahead)
+        return (plan){.rows = can.shared, .tile = tile};
     if (a->store == NK_STORE_STREAM)
         rows = x_bytes < PAGE ? 1 : (l1 + l1 / 3) / (x_bytes * (a->residual ? 2 : 1));
     else if (row_bytes + params <= room)
