@@ -30,8 +30,9 @@
  * What is not promised: the same bits on different ISAs; equal results of
  * different algorithms; anything for overlaps other than the aliases named.
  *
- * The library allocates nothing, prints nothing, has no state but its dispatch
- * table (set once, thread-safe), and may be called from any thread. Split rows
+ * The library allocates nothing, takes up to 70 KB of stack, prints nothing, has
+ * no state but its dispatch table (set once, thread-safe), and may be called from
+ * any thread. Split rows
  * over threads as you like; backward kernels add into dgamma, dbeta, dgamma2
  * and dalpha, so each thread brings its own. */
 #ifndef NORMKERNELS_H

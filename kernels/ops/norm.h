@@ -36,9 +36,9 @@ NK_INLINE void read_inner_row(row *w, float *rstd, const nk_args *a, form f)
 #define SHARED(dtype, stream)                                                                      \
     ((stream) || OP_TARGET != TARGET_Y ? 1 : (dtype) != NK_F32 ? 4 : VEC_PAIRS && has_beta ? 2 : 1)
 
-/* Where it is what comes from L2 and goes there that takes time: not in 16 bits. Then y is
- * fetched before it is written, unless the next row has been read before, and on Intel rows
- * are read beside those that are applied (square_sum has 4 vecs of sums, moments_of 6). */
+/* Where it is what comes from L2 and goes there that takes time: not in 16 bits. Then blocks
+ * of rows fetch y before it is written, and on Intel rows are read beside those that are
+ * applied (square_sum has 4 vecs of sums, moments_of 6). */
 #define BY_LINES(dtype, stream)                                                                    \
     ((is_rms ? 4 : 6) <= VEC_SUMS_BESIDE && (dtype) == NK_F32 && !(stream))
 
