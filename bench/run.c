@@ -22,6 +22,7 @@ static const char doc[] =
     "with --unfused that to the chain of plain kernels that a fused one takes the place of.";
 
 enum { REPETITIONS = 3 };
+static const double long_call_ns = 20e6;
 
 /* ---- Options ------------------------------------------------------------ */
 
@@ -29,14 +30,15 @@ typedef struct run_options {
     nb_options filters;
     char *out, *replay;
     bool force, unfused;
-    size_t repetitions; /* 0: not given */
+    size_t repetitions; /* 0: not given: REPETITIONS, and one of a cell whose call is long */
 } run_options;
 
 enum { KEY_OUT = 0x200, KEY_FORCE, KEY_REPETITIONS, KEY_REPLAY, KEY_UNFUSED };
 static const struct argp_option own_options[] = {
     {"out", KEY_OUT, "FILE", 0, "Write the observations there as CSV, and the machine beside", 0},
     {"force", KEY_FORCE, 0, 0, "Overwrite them", 0},
-    {"repetitions", KEY_REPETITIONS, "NUMBER", 0, "Of each cell (3)", 0},
+    {"repetitions", KEY_REPETITIONS, "NUMBER", 0,
+     "Of each cell (3; 1 of those whose call takes 20 ms or more)", 0},
     {"unfused", KEY_UNFUSED, 0, 0,
      "Beside each fused kernel time the plain ones that do the same, interleaved with it", 0},
     {"replay", KEY_REPLAY, "FILE", 0, "Repeat the run of this machine file: its options, its seed",
@@ -132,10 +134,15 @@ static bool is_left_out(const run *r, const nb_variant *variant)
                                      strcmp(variant->kernel->algorithm, "default") != 0));
 }
 
+static size_t rounds(const run *r)
+{
+    return r->options.repetitions ? r->options.repetitions : REPETITIONS;
+}
+
 static void add_cell(run *r, size_t variant, nb_shape *shape)
 {
     const nb_variant *v = &r->variants.items[variant];
-    const size_t bytes = r->options.repetitions * sizeof(double);
+    const size_t bytes = rounds(r) * sizeof(double);
     r->cells = nb_reallocate(r->cells, (r->count + 1) * sizeof *r->cells);
     r->cells[r->count++] = (run_cell){.variant = v,
                                       .copy = nb_copies_beside(&r->copies, v),
@@ -195,11 +202,17 @@ static char *name_of(void *context, size_t cell, char name[NB_NAME_BYTES])
     return nb_shape_name(r->cells[cell].variant, r->cells[cell].shape, name);
 }
 
+/* Scalar code from memory would else take as long as all other cells together. */
+static bool is_enough(const run *r, const run_cell *cell)
+{
+    return !r->options.repetitions && cell->done && cell->time_ns[0] >= long_call_ns;
+}
+
 static int measure_one(void *context, size_t cell, size_t repetition)
 {
     run *r = context;
     run_cell *c = &r->cells[cell];
-    return c->shape->skipped || c->failed
+    return c->shape->skipped || c->failed || is_enough(r, c)
                ? NB_OK
                : nb_run_cell(c, repetition, &r->topology, &r->record.csv);
 }
@@ -207,7 +220,7 @@ static int measure_one(void *context, size_t cell, size_t repetition)
 static int measure_all(run *r)
 {
     const nb_sweep sweep = {.count = r->count,
-                            .rounds = r->options.repetitions,
+                            .rounds = rounds(r),
                             .seed = r->options.filters.seed,
                             .out = r->options.out,
                             .context = r,
@@ -222,7 +235,9 @@ static int open_record(run *r)
 {
     size_t count;
     char **arguments = nb_options_arguments(&r->options.filters, &count);
-    nb_arguments_add(&arguments, &count, nb_format("--repetitions=%zu", r->options.repetitions));
+    if (r->options.repetitions)
+        nb_arguments_add(&arguments, &count,
+                         nb_format("--repetitions=%zu", r->options.repetitions));
     if (r->options.unfused)
         nb_arguments_add(&arguments, &count, nb_duplicate("--unfused"));
     const int status =
@@ -327,7 +342,7 @@ static int measure_and_report(run *r)
     record_cells(r);
     const int closed = nb_record_close(&r->record, complete);
     if (complete) {
-        nb_run_print(r->cells, r->count, r->options.repetitions, r->options.unfused);
+        nb_run_print(r->cells, r->count, rounds(r), r->options.unfused);
         status = judge(r);
     }
     const int printed = nb_output_close(stdout, "the table");
@@ -360,8 +375,6 @@ int nb_run(int argc, char **argv)
     run r = {.options = {.filters = no_filters}};
     argp_parse(&argp, argc, argv, 0, NULL, &r.options);
     int status = r.options.replay ? replay(&r.options, argv[0]) : NB_OK;
-    if (!r.options.repetitions)
-        r.options.repetitions = REPETITIONS;
     if (status == NB_OK)
         status = prepare(&r);
     if (status == NB_OK)

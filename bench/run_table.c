@@ -94,7 +94,7 @@ void nb_run_print(const run_cell *cells, size_t count, size_t repetitions, bool 
         add_row(&table, &cells[i], unfused);
     nb_table_print(&table, stdout);
     printf("\nns/row: wall time of a call through Google Benchmark, over its rows, the median of "
-           "%zu.\n/copy: time over that of a copy of the same rows, interleaved with it.\n",
+           "%zu at most.\n/copy: time over that of a copy of the same rows, interleaved with it.\n",
            repetitions);
     if (unfused)
         printf("/unfused: time over that of the plain kernels that do the same, likewise.\n");

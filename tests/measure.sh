@@ -51,6 +51,13 @@ expect 2 'exists' "$normbench" run $small --out "$work/a.csv"
 holds 'nothing is half written' [ ! -e "$work/a.csv" ]
 expect 0 'ns/row' "$normbench" run $small --out "$work/a.csv" --repetitions 2 --force
 
+# ---- run: how often
+expect 0 'ns/row' "$normbench" run $small --out "$work/usual.csv" --force
+holds 'three times' is "$(column 21 "$work/usual.csv" | sort -u | tr '\n' ' ')" '0 1 2 '
+expect 0 'ns/row' "$normbench" run --kernel dyt --algorithm default --dtype f32 --isa scalar \
+    --hidden 1048576 --rows 8 --out "$work/long.csv"
+holds 'once where a call takes a tenth of a second' is "$(column 21 "$work/long.csv" | sort -u)" 0
+
 # The copy takes none of the options of these.
 expect 0 'ns/row' "$normbench" run --kernel deepnorm,prmsnorm,dyt --dtype f32 --isa scalar \
     --hidden 64 --rows 2 --repetitions 1 --out "$work/options.csv"
