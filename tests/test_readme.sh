@@ -12,7 +12,7 @@ trap 'rm -rf "$root"' EXIT
 
 declare -A instead=(
     # the whole way, on the smallest question
-    ['scripts/bench.sh']='scripts/bench.sh --isa scalar --hidden 768 --level L1'
+    ['scripts/bench.sh']='NORMKERNELS_ISA=scalar scripts/bench.sh --hidden 768 --level L1'
     ['build/bench/normbench claim --model gpt2-xl']='build/bench/normbench claim --model gpt2-xl --quick --rows 1'
     ['build/bench/normbench claim --axes --quick']='build/bench/normbench claim --axes --quick --processes 1 --hidden 64 --isa scalar'
     # the tests verify every kernel at length, and count more of them
