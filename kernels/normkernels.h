@@ -32,9 +32,8 @@
  *
  * The library allocates nothing, takes up to 70 KB of stack, prints nothing, has
  * no state but its dispatch table (set once, thread-safe), and may be called from
- * any thread. Split rows
- * over threads as you like; backward kernels add into dgamma, dbeta, dgamma2
- * and dalpha, so each thread brings its own. */
+ * any thread. Split rows over threads as you like; backward kernels add into
+ * dgamma, dbeta, dgamma2 and dalpha, so each thread brings its own. */
 #ifndef NORMKERNELS_H
 #define NORMKERNELS_H
 

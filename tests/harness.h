@@ -21,8 +21,8 @@
 /* ---- The provider, and which of its kernels are tested ------------------- */
 
 /* Reads `PROVIDER.so [--test=NAME] [--kernel=] [--algorithm=] [--dtype=]
- * [--isa=] [--rows=] [--hidden=] [--seed=]`, loads the provider; exits on wrong
- * usage. Returns the provider. */
+ * [--isa=] [--rows=] [--hidden=] [--seed=] [--needs=]`, loads the provider; exits on
+ * wrong usage. Returns the provider. */
 const nk_provider *harness_start(int argc, char **argv);
 
 /* The exit status: failures of cmocka, or nothing that was selected was there. */

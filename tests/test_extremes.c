@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is large or exact: DyT's tanh in ulp over floats of every magnitude, a
- * million columns, rows more than 2^31 elements apart. */
+/* What is large, small or exact: DyT's tanh in ulp over floats of every magnitude,
+ * a million columns, rows more than 2^31 elements apart, a thread's stack. */
 #include "harness.h"
 #include "result.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -113,6 +114,53 @@ static void a_million_columns(void **state)
     test_end();
 }
 
+/* The 70 KB that the header promises, and some for the thread itself. What lies below is
+ * not there for a frame to step over. */
+enum { LITTLE_STACK = 80 << 10, NO_STACK = 1 << 20 };
+static char *stack;
+
+static void *call_kernels(void *problem_of_thread)
+{
+    problem *p = problem_of_thread;
+    const layout plain = {0};
+    nk_args args;
+    for (const nk_kernel *k = kernel_next(p, NULL); k; k = kernel_next(p, k)) {
+        layout_place(p, &plain, &args);
+        if (k->function(&args) != NK_OK)
+            return p;
+    }
+    return NULL;
+}
+
+static void check_in_little_stack(problem *p)
+{
+    pthread_attr_t attributes;
+    pthread_t thread;
+    void *refused;
+    assert_int_equal(pthread_attr_init(&attributes), 0);
+    assert_int_equal(pthread_attr_setstack(&attributes, stack + NO_STACK, LITTLE_STACK), 0);
+    assert_int_equal(pthread_create(&thread, &attributes, call_kernels, p), 0);
+    assert_int_equal(pthread_join(thread, &refused), 0);
+    assert_null(refused);
+    pthread_attr_destroy(&attributes);
+}
+
+/* Sanitizers widen frames. */
+static void a_thread_with_little_stack(void **state)
+{
+    (void)state;
+#ifdef __SANITIZE_ADDRESS__
+    skip();
+#endif
+    stack = mmap(NULL, NO_STACK + LITTLE_STACK, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(stack != MAP_FAILED);
+    assert_int_equal(mprotect(stack + NO_STACK, LITTLE_STACK, PROT_READ | PROT_WRITE), 0);
+    test_begin("a_thread_with_little_stack");
+    each_problem(check_in_little_stack, (const size_t[]){9, 0}, (const size_t[]){100, 0});
+    test_end();
+    munmap(stack, NO_STACK + LITTLE_STACK);
+}
+
 int main(int argc, char **argv)
 {
     provider = harness_start(argc, argv);
@@ -120,6 +168,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(tanh_is_within_4_ulp_of_every_magnitude),
         cmocka_unit_test(a_million_columns),
         cmocka_unit_test(rows_may_lie_more_than_2_31_elements_apart),
+        cmocka_unit_test(a_thread_with_little_stack),
     };
     return harness_end(cmocka_run_group_tests_name("extremes", tests, NULL, NULL));
 }
