@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 static const nk_provider *provider;
 
@@ -114,10 +115,16 @@ static void a_million_columns(void **state)
     test_end();
 }
 
-/* The 70 KB that the header promises, and some for the thread itself. What lies below is
- * not there for a frame to step over. */
+/* The 70 KB that the header promises, and some for the thread itself; or as little as a
+ * thread may have (AArch64: 128 KB). What lies below is not there for a frame to step over. */
 enum { LITTLE_STACK = 80 << 10, NO_STACK = 1 << 20 };
 static char *stack;
+
+static size_t stack_bytes(void)
+{
+    const long least = sysconf(_SC_THREAD_STACK_MIN);
+    return least > LITTLE_STACK ? (size_t)least : LITTLE_STACK;
+}
 
 static void *call_kernels(void *problem_of_thread)
 {
@@ -138,7 +145,7 @@ static void check_in_little_stack(problem *p)
     pthread_t thread;
     void *refused;
     assert_int_equal(pthread_attr_init(&attributes), 0);
-    assert_int_equal(pthread_attr_setstack(&attributes, stack + NO_STACK, LITTLE_STACK), 0);
+    assert_int_equal(pthread_attr_setstack(&attributes, stack + NO_STACK, stack_bytes()), 0);
     assert_int_equal(pthread_create(&thread, &attributes, call_kernels, p), 0);
     assert_int_equal(pthread_join(thread, &refused), 0);
     assert_null(refused);
@@ -152,13 +159,14 @@ static void a_thread_with_little_stack(void **state)
 #ifdef __SANITIZE_ADDRESS__
     skip();
 #endif
-    stack = mmap(NULL, NO_STACK + LITTLE_STACK, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    const size_t bytes = NO_STACK + stack_bytes();
+    stack = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_true(stack != MAP_FAILED);
-    assert_int_equal(mprotect(stack + NO_STACK, LITTLE_STACK, PROT_READ | PROT_WRITE), 0);
+    assert_int_equal(mprotect(stack + NO_STACK, stack_bytes(), PROT_READ | PROT_WRITE), 0);
     test_begin("a_thread_with_little_stack");
     each_problem(check_in_little_stack, (const size_t[]){9, 0}, (const size_t[]){100, 0});
     test_end();
-    munmap(stack, NO_STACK + LITTLE_STACK);
+    munmap(stack, bytes);
 }
 
 int main(int argc, char **argv)
