@@ -130,10 +130,18 @@ NK_INLINE vec bf16_round(vec v)
                  _mm512_castsi512_ps(upper_halves(bf16_round_up_half(v.b)))};
 }
 
-NK_INLINE __m512i bf16_join_rounded(vec v)
+/* Both registers together, in 16-bit lanes: the upper half goes up by one where the lower
+ * one is above 0x8000, or is that and the upper one odd. */
+NK_INLINE __m512i bf16_join_by_code(vec v)
 {
-    return _mm512_or_si512(_mm512_srli_epi32(_mm512_castps_si512(v.a), 16),
-                           _mm512_castps_si512(v.b));
+    const __m512i a = _mm512_castps_si512(v.a), b = _mm512_castps_si512(v.b);
+    const __mmask32 odd_lanes = 0xAAAAAAAA;
+    const __m512i upper = _mm512_mask_mov_epi16(_mm512_srli_epi32(a, 16), odd_lanes, b);
+    const __m512i lower = _mm512_mask_mov_epi16(a, odd_lanes, _mm512_slli_epi32(b, 16));
+    const __m512i least = /* 0x8000 | (~upper & 1) */
+        _mm512_ternarylogic_epi32(upper, _mm512_set1_epi16(1), _mm512_set1_epi16(INT16_MIN), 0xAE);
+    return _mm512_mask_sub_epi16(upper, _mm512_cmpge_epu16_mask(lower, least), upper,
+                                 _mm512_set1_epi16(-1));
 }
 
 NK_INLINE __m512i bf16_join(vec v)
@@ -143,14 +151,13 @@ NK_INLINE __m512i bf16_join(vec v)
     const __m512i joined = (__m512i)_mm512_cvtne2ps_pbh(v.b, v.a);
     const __mmask32 zeros = _mm512_testn_epi16_mask(joined, _mm512_set1_epi16(0x7FFF));
     if (__builtin_expect(!_kortestz_mask32_u8(zeros, zeros), 0))
-        return bf16_join_rounded(bf16_round(v));
+        return bf16_join_by_code(v);
     const __m512i even = _mm512_cvtepu16_epi32(
         _mm256_setr_epi16(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
     const __m512i odd = _mm512_add_epi32(even, _mm512_set1_epi32(16));
     return _mm512_permutexvar_epi16(_mm512_or_si512(even, _mm512_slli_epi32(odd, 16)), joined);
 #else
-    return _mm512_mask_mov_epi16(_mm512_srli_epi32(bf16_round_up_half(v.a), 16), 0xAAAAAAAA,
-                                 bf16_round_up_half(v.b));
+    return bf16_join_by_code(v);
 #endif
 }
 
@@ -276,15 +283,9 @@ NK_INLINE vec vec_store_round(void *p, size_t i, vec v, nk_dtype dtype)
     }
     if (dtype == NK_F16)
         return f16_store((uint16_t *)p + i, v);
-#ifdef __AVX512BF16__
     const __m512i elements = bf16_join(v);
-    const vec rounded = bf16_split(elements);
-#else
-    const vec rounded = bf16_round(v);
-    const __m512i elements = bf16_join_rounded(rounded);
-#endif
     _mm512_storeu_si512((uint16_t *)p + i, elements);
-    return rounded;
+    return bf16_split(elements);
 }
 
 NK_INLINE void vec_store_n(void *p, size_t i, size_t n, vec v, nk_dtype dtype)
