@@ -49,11 +49,11 @@ typedef void ahead_function(const nk_args *a, const nk_args *given, settle_funct
 
 /* What is settled the hard way is so in copies: the row and its statistics can then be in
  * registers. It reads gamma and beta as they were given. */
-NK_INLINE void settle_row(statistics *s, row *w, const nk_args *a, const nk_args *given, size_t r,
-                          settle_function *settle_hard)
+NK_INLINE void settle_row(statistics *s, row *w, double share, const nk_args *a,
+                          const nk_args *given, size_t r, settle_function *settle_hard)
 {
     float *rstd = OP_SOURCE == SOURCE_NORM_ADD ? a->rstd2 : a->rstd;
-    const enum verdict verdict = settle(s, a);
+    const enum verdict verdict = settle(s, share, a);
     if (__builtin_expect(verdict != SETTLED, 0)) {
         statistics hard = *s;
         row copy = *w;
@@ -86,11 +86,12 @@ NK_INLINE void norm_ahead(const nk_args *a, const nk_args *given, form f,
     const size_t bytes = nk_dtypes[f.dtype].bytes;
     const bool beside = BY_LINES(f.dtype, f.stream) && can_read_beside &&
                         a->hidden >= SHORTEST_BESIDE && nk_machine()->overlaps;
+    const double share = share_of(a);
     row w = {0}, next_w = {0};
     statistics s = {0}, next = {0};
     for (size_t r = 0; r <= a->rows; r++) {
         if (r > 0)
-            settle_row(&s, &w, a, given, r - 1, settle_hard);
+            settle_row(&s, &w, share, a, given, r - 1, settle_hard);
         const bool applies = r > 0 && !s.done;
         const bool reads = r < a->rows;
         if (reads)
@@ -207,6 +208,7 @@ static void norm_block(const nk_args *a, size_t first, size_t count, plan p, siz
                        nk_dtype dtype, const code *cached, const code *c)
 {
     const size_t bytes = nk_dtypes[dtype].bytes;
+    const double share = share_of(a);
     statistics s[PLAN_ROWS];
     row w[PLAN_ROWS];
     for (size_t r = 0; r < count; r++) {
@@ -222,7 +224,7 @@ static void norm_block(const nk_args *a, size_t first, size_t count, plan p, siz
     for (size_t r = 0; r < count; r++)
         c->read(&s[r], &w[r], a);
     for (size_t r = 0; r < count; r++)
-        settle_row(&s[r], &w[r], a, a, first + r, c->settle_hard);
+        settle_row(&s[r], &w[r], share, a, a, first + r, c->settle_hard);
     for (size_t from = 0; from < a->hidden; from += p.tile) {
         const size_t to = a->hidden - from < p.tile ? a->hidden : from + p.tile;
         for (size_t r = 0, n; r < count; r += n) {

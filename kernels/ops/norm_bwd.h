@@ -295,6 +295,7 @@ static row_sums (*const row_sums_of[NK_DTYPES][2])(const back_row *w, const nk_a
 typedef struct reader {
     const nk_args *args;
     nk_dtype dtype;
+    double share; /* share_of(args) */
 } reader;
 
 static row_sums read_sums(const reader *in, const back_row *w, enum which which, enum sums mode,
@@ -311,12 +312,12 @@ static bool read_own(const reader *in, const back_row *w, enum which which, stat
     *s = (statistics){.shift = 0};
     *sums = read_sums(in, w, which, SUMS_PLAIN, 0);
     s->moments = (moments){sums->t, sums->tt};
-    enum verdict verdict = settle(s, in->args);
+    enum verdict verdict = settle(s, in->share, in->args);
     for (int attempt = 0; attempt < 2 && verdict == FAR_MEAN; attempt++) {
         s->shift = (float)s->mean;
         *sums = read_sums(in, w, which, SUMS_SHIFTED, s->shift);
         s->moments = (moments){sums->t, sums->tt};
-        verdict = settle(s, in->args);
+        verdict = settle(s, in->share, in->args);
     }
     return verdict == SETTLED;
 }
@@ -571,7 +572,7 @@ static size_t back_rows(const nk_args *a, size_t bytes)
 
 static void run(const nk_args *a, nk_dtype dtype)
 {
-    const reader in = {a, dtype};
+    const reader in = {a, dtype, share_of(a)};
     const bool stream = a->store == NK_STORE_STREAM;
     const size_t bytes = nk_dtypes[dtype].bytes, most = back_rows(a, bytes);
     const bool params_f32 = dtype == NK_F32 || a->flags & NK_PARAMS_F32;

@@ -11,6 +11,12 @@ static inline size_t statistics_count(const nk_args *a)
     return OP_NORM == NORM_PARTIAL_RMS ? nk_partial_count(a->fraction, a->hidden) : a->hidden;
 }
 
+/* What each of them counts in a mean. Divided once a call: a row's root would wait for it. */
+static inline double share_of(const nk_args *a)
+{
+    return 1 / (double)statistics_count(a);
+}
+
 /* A row is read as h of the source, or as it stands at w->x, less a shift. */
 enum reading { READ_H, READ_PLAIN, READ_SHIFTED };
 
@@ -247,10 +253,9 @@ static inline enum verdict settle_square(statistics *s, double square, const nk_
 /* Equal addends are rounded alike: a chain of them is off by some u, which the
  * variance multiplies by 1 + delta^2 / var. So the mean must not lie far from
  * the shift. */
-static inline enum verdict settle(statistics *s, const nk_args *a)
+static inline enum verdict settle(statistics *s, double share, const nk_args *a)
 {
     const moments m = s->moments;
-    const double n = (double)statistics_count(a), share = 1 / n;
     if (is_rms)
         return settle_square(s, m.squares * share, a);
     const double delta = m.sum * share;
@@ -258,8 +263,10 @@ static inline enum verdict settle(statistics *s, const nk_args *a)
     s->mean = (double)s->shift + delta;
     if (!naive && 2 * delta * delta > var)
         return FAR_MEAN;
-    if (a->flags & NK_UNBIASED)
+    if (a->flags & NK_UNBIASED) {
+        const double n = (double)a->hidden;
         var = a->hidden > 1 ? var * n / (n - 1) : 0;
+    }
     const enum verdict verdict = settle_square(s, var, a);
     s->offset = (float)(-delta * s->rstd);
     return verdict;
@@ -275,7 +282,7 @@ NK_INLINE enum verdict settle_far_mean(statistics *s, const char *h, const nk_ar
     for (int attempt = 0; attempt < 2 && verdict == FAR_MEAN; attempt++) {
         s->shift = (float)s->mean;
         s->moments = moments_of(&w, a->hidden, &in, s->shift, f, READ_SHIFTED, NULL);
-        verdict = settle(s, a);
+        verdict = settle(s, share_of(a), a);
     }
     return verdict;
 }
