@@ -72,7 +72,7 @@ NK_INLINE job job_of(const row *w, const statistics *s, const nk_args *a, varian
                  .v = v};
 }
 
-NK_INLINE void apply_vec(const job *j, size_t i, size_t n, vec gamma, vec beta, form f)
+NK_INLINE vec result_of(const job *j, size_t i, size_t n, vec gamma, vec beta, form f)
 {
     const row *w = &j->w;
     const bool again = f.stream && OP_SOURCE != SOURCE_X;
@@ -94,9 +94,19 @@ NK_INLINE void apply_vec(const job *j, size_t i, size_t n, vec gamma, vec beta, 
     }
     if (OP_TARGET == TARGET_ADD)
         y = vec_add(load(w->residual, i, n, f.dtype), vec_round(y, f.dtype));
+    return y;
+}
+
+NK_INLINE void put(const job *j, size_t i, size_t n, vec y, form f)
+{
     if (j->v.expect && n == vec_lanes())
-        fetch_to_write(w->y, i, f.dtype);
-    store(w->y, i, n, y, f.dtype, f.stream);
+        fetch_to_write(j->w.y, i, f.dtype);
+    store(j->w.y, i, n, y, f.dtype, f.stream);
+}
+
+NK_INLINE void apply_vec(const job *j, size_t i, size_t n, vec gamma, vec beta, form f)
+{
+    put(j, i, n, result_of(j, i, n, gamma, beta, f), f);
 }
 
 NK_INLINE void apply_one(const job *j, size_t i, size_t n, form f)
@@ -128,8 +138,9 @@ NK_INLINE void apply_as(const row *w, const statistics *s, size_t from, size_t t
         apply_one(&j, i, rest(to - i), f);
 }
 
-/* Two or four usual rows, which share the loads of gamma and beta. Named one by one: of an
- * array gcc would read every address anew. */
+/* Two or four usual rows, which share the loads of gamma and beta. Four are read before any is
+ * written: the x of one may lie where the y of another does, modulo 4096. Named one by one: of
+ * an array gcc would read every address anew. */
 NK_INLINE void apply_shared(const row *w, const statistics *s, bool four, size_t from, size_t to,
                             const nk_args *a, form f)
 {
@@ -140,12 +151,19 @@ NK_INLINE void apply_shared(const row *w, const statistics *s, bool four, size_t
     for (size_t i = from; i + lanes <= to; i += lanes) {
         const vec gamma = load_param(j0.gamma, i, lanes, f);
         const vec beta = has_beta ? load_param(j0.beta, i, lanes, f) : vec_zero();
-        apply_vec(&j0, i, lanes, gamma, beta, f);
-        apply_vec(&j1, i, lanes, gamma, beta, f);
-        if (four) {
-            apply_vec(&j2, i, lanes, gamma, beta, f);
-            apply_vec(&j3, i, lanes, gamma, beta, f);
+        if (!four) {
+            apply_vec(&j0, i, lanes, gamma, beta, f);
+            apply_vec(&j1, i, lanes, gamma, beta, f);
+            continue;
         }
+        const vec y0 = result_of(&j0, i, lanes, gamma, beta, f);
+        const vec y1 = result_of(&j1, i, lanes, gamma, beta, f);
+        const vec y2 = result_of(&j2, i, lanes, gamma, beta, f);
+        const vec y3 = result_of(&j3, i, lanes, gamma, beta, f);
+        put(&j0, i, lanes, y0, f);
+        put(&j1, i, lanes, y1, f);
+        put(&j2, i, lanes, y2, f);
+        put(&j3, i, lanes, y3, f);
     }
     for (size_t r = 0; r < (four ? 4 : 2) && left; r++)
         apply_as(&w[r], &s[r], to - left, to, a, f, usual);

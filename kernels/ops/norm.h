@@ -258,7 +258,8 @@ static void run(const nk_args *a, nk_dtype dtype)
     const code *cached = codes[dtype][dtype == NK_F32 || a->flags & NK_PARAMS_F32];
     const bool stream = a->store == NK_STORE_STREAM;
     const code *c = &cached[stream];
-    const ways w = {goes_ahead(stream), is_plain(a), is_plain(a) ? SHARED(dtype, stream) : 1};
+    const bool plain = is_plain(a);
+    const ways w = {goes_ahead(stream), plain, plain ? SHARED(dtype, stream) : 1, VEC_WIDENS};
     const plan p = plan_rows(a, dtype, (size_t)(1 + !!a->residual + !!a->h + !!a->y), w);
     if (p.ahead) {
         if (p.wide)

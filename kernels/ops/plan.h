@@ -17,6 +17,7 @@ typedef struct ways {
     bool ahead;    /* go row by row, the next one read ahead */
     bool plain;    /* that as the call stands; else only with gamma and beta made wide */
     size_t shared; /* apply so many rows of a block at once */
+    bool widens;   /* VEC_WIDENS */
 } ways;
 
 typedef struct plan {
@@ -25,6 +26,21 @@ typedef struct plan {
     size_t rows; /* else: whose statistics are taken before any is applied */
     size_t tile; /* columns applied to all of them before the next */
 } plan;
+
+/* Whether rows go ahead with gamma and beta as floats. Plain calls do in 16 bits, while two
+ * columns of floats do not take L1's loads from x; others wherever there is room. */
+static inline bool goes_wide(const nk_args *a, nk_dtype dtype, size_t rows_bytes, size_t l1,
+                             ways can)
+{
+    const size_t floats = (size_t)(1 + !!a->beta) * a->hidden * sizeof(float);
+    if (a->hidden > WIDE_COLUMNS || a->rows < WIDE_ROWS)
+        return false;
+    if (dtype == NK_F32)
+        return !can.plain && a->gamma;
+    if (can.plain && (!can.widens || (a->beta && floats > l1 / 6)))
+        return false;
+    return rows_bytes + floats <= l1;
+}
 
 static inline size_t at_most(size_t rows)
 {
@@ -38,8 +54,8 @@ static inline size_t at_most(size_t rows)
  *                             one's reading. Of f32 only while L2 holds all rows: beyond
  *                             it two readings at once are in each other's way. 16 bits are
  *                             bound by operations, and gain wherever L1 just holds it, with
- *                             gamma and beta as floats; without these they gain more by fours
- *                             that share gamma's and beta's conversions;
+ *                             gamma and beta as floats (goes_wide); else more by fours that
+ *                             share gamma's and beta's conversions;
  *   L1 a row                  two rows, or as many as fit where none can go ahead;
  *   less                      row by row if only gamma has no room; else blocks share
  *                             gamma and beta in tiles of two pages (less breaks the
@@ -63,10 +79,7 @@ static inline plan plan_rows(const nk_args *a, nk_dtype dtype, size_t streams, w
         return (plan){.rows = at_most((room - params) / row_bytes / 2 * 2), .tile = tile};
     if (can.ahead &&
         (dtype == NK_F32 ? with_next <= room && a->rows <= l2 / row_bytes : with_next <= l1)) {
-        const size_t floats = (size_t)(1 + !!a->beta) * a->hidden * sizeof(float);
-        const bool wide =
-            (dtype == NK_F32 ? a->gamma && !can.plain : row_bytes + x_bytes + floats <= l1) &&
-            a->hidden <= WIDE_COLUMNS && a->rows >= WIDE_ROWS;
+        const bool wide = goes_wide(a, dtype, row_bytes + x_bytes, l1, can);
         const bool shared = dtype != NK_F32 && can.shared > 1 && a->rows > 1;
         if (wide || (can.plain && !shared))
             return (plan){.ahead = true, .wide = wide};
