@@ -151,15 +151,12 @@ static int check(run_cell *cell, repetition *now)
 
 /* ---- Times -------------------------------------------------------------- */
 
+/* The first time Google Benchmark chooses how many calls are long enough, for the others too. */
 static int time_kernel(run_cell *cell, repetition *now)
 {
-    nb_side *side = &now->sides[RUN_KERNEL];
-    nb_gbench calibration = {.iterations = cell->iterations};
-    bool ok = true;
-    if (cell->iterations == 0)
-        ok = nb_gbench_run(now_running, nb_side_run, side, 0, min_seconds, &calibration);
-    cell->iterations = calibration.iterations;
-    ok = ok && nb_gbench_run(now_running, nb_side_run, side, cell->iterations, 0, &now->alone);
+    const bool ok = nb_gbench_run(now_running, nb_side_run, &now->sides[RUN_KERNEL],
+                                  cell->iterations, min_seconds, &now->alone);
+    cell->iterations = now->alone.iterations;
     return ok ? NB_OK : nb_fail(NB_FAILED, "%s: Google Benchmark reported nothing", now_running);
 }
 
