@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is large, small or exact: DyT's tanh in ulp over floats of every magnitude,
- * a million columns, rows more than 2^31 elements apart, a thread's stack. */
+/* What is large, small or exact: DyT's tanh in ulp over floats of every magnitude, how
+ * results are rounded to 16 bits, a million columns, rows more than 2^31 elements apart, a
+ * thread's stack. */
 #include "harness.h"
 #include "result.h"
 
@@ -57,6 +58,101 @@ static void tanh_is_within_4_ulp_of_every_magnitude(void **state)
                          provider->kernels[k].algorithm, provider->kernels[k].isa, (double)x[i],
                          (double)y[i], tanh((double)x[i]), ulps(y[i], tanh((double)x[i])));
     }
+}
+
+/* Every upper half of a float, with lower halves at a tie or beside one. */
+enum { UPPER_HALVES = 1 << 16 };
+static const uint16_t lower_halves[] = {0,      1,      0x0FFF, 0x1000, 0x1001,
+                                        0x3000, 0x7FFF, 0x8000, 0x8001, 0xFFFF};
+
+static void check_rounded(const nk_kernel *k, const char *operand, const uint16_t *got,
+                          const float *exact, size_t count, nk_dtype dtype)
+{
+    for (size_t i = 0; i < count; i++) {
+        uint16_t expected;
+        nk_from_float(&expected, 0, dtype, exact[i]);
+        if (isnan(exact[i]) ? !isnan(nk_to_float(got, i, dtype)) : got[i] != expected)
+            fail_msg("%s %s on %s: %s of %a is 0x%04X, not 0x%04X", k->op, k->dtype, k->isa,
+                     operand, (double)exact[i], got[i], expected);
+    }
+}
+
+/* RMSNorm of ones without eps gives gamma. */
+static void results_are_rounded_to_even(void **state)
+{
+    (void)state;
+    enum { HIDDEN = 1 << 20 }; /* a power of 2: then the mean square is 1 */
+    float *gamma = calloc(HIDDEN, sizeof *gamma);
+    uint16_t *x = malloc(HIDDEN * sizeof *x), *y = malloc(HIDDEN * sizeof *y);
+    assert_true(gamma && x && y && COUNT(lower_halves) * UPPER_HALVES <= HIDDEN);
+    for (uint32_t i = 0; i < COUNT(lower_halves) * UPPER_HALVES; i++)
+        gamma[i] = float_of_bits(i << 16 | lower_halves[i / UPPER_HALVES]);
+    for (nk_dtype dtype = NK_BF16; dtype <= NK_F16; dtype++) {
+        for (size_t i = 0; i < HIDDEN; i++)
+            nk_from_float(x, i, dtype, 1);
+        const nk_args a = {.size = sizeof a,
+                           .rows = 1,
+                           .hidden = HIDDEN,
+                           .x = x,
+                           .gamma = gamma,
+                           .y = y,
+                           .flags = NK_PARAMS_F32};
+        for (size_t k = 0; k < provider->count; k++) {
+            if (!runs(&provider->kernels[k], "rmsnorm", nk_dtypes[dtype].name))
+                continue;
+            assert_int_equal(provider->kernels[k].function(&a), NK_OK);
+            check_rounded(&provider->kernels[k], "y", y, gamma, HIDDEN, dtype);
+        }
+    }
+    free(gamma);
+    free(x);
+    free(y);
+}
+
+/* Where the residual is about half a unit of x, on both sides. */
+static void sums_are_rounded_to_even(void **state)
+{
+    (void)state;
+    static const float halves[] = {0.5f, 0.5f * (1 + 0x1p-7f), 0.5f * (1 - 0x1p-8f), 1.5f};
+    enum { HIDDEN = 2 * COUNT(halves) * UPPER_HALVES };
+    uint16_t *x = malloc(HIDDEN * sizeof *x), *residual = malloc(HIDDEN * sizeof *residual);
+    uint16_t *h = malloc(HIDDEN * sizeof *h), *y = malloc(HIDDEN * sizeof *y);
+    float *exact = malloc(HIDDEN * sizeof *exact);
+    assert_true(x && residual && h && y && exact);
+    for (nk_dtype dtype = NK_BF16; dtype <= NK_F16; dtype++) {
+        const int digits = nk_dtypes[dtype].digits;
+        for (size_t i = 0; i < HIDDEN; i++) {
+            x[i] = (uint16_t)i;
+            const float v = nk_to_float(x, i, dtype), share = halves[i / UPPER_HALVES / 2];
+            const float unit = isfinite(v) && v != 0 ? ldexpf(1, ilogbf(v) - digits + 1) : 1;
+            nk_from_float(residual, i, dtype, i / UPPER_HALVES % 2 ? share * unit : -share * unit);
+            exact[i] = v + nk_to_float(residual, i, dtype);
+        }
+        const nk_args a = {.size = sizeof a,
+                           .rows = 1,
+                           .hidden = HIDDEN,
+                           .x = x,
+                           .residual = residual,
+                           .h = h,
+                           .y = y,
+                           .eps = 1e-5f};
+        nk_args sum = a;
+        sum.y = NULL;
+        sum.eps = 0;
+        for (size_t k = 0; k < provider->count; k++) {
+            const nk_kernel *kernel = &provider->kernels[k];
+            const bool alone = runs(kernel, "residual_add", nk_dtypes[dtype].name);
+            if (!alone && !runs(kernel, "add_rmsnorm", nk_dtypes[dtype].name))
+                continue;
+            assert_int_equal(kernel->function(alone ? &sum : &a), NK_OK);
+            check_rounded(kernel, "h", h, exact, HIDDEN, dtype);
+        }
+    }
+    free(x);
+    free(residual);
+    free(h);
+    free(y);
+    free(exact);
 }
 
 /* Maps without taking memory until it is touched; NULL if that is not to be had. */
@@ -174,6 +270,8 @@ int main(int argc, char **argv)
     provider = harness_start(argc, argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tanh_is_within_4_ulp_of_every_magnitude),
+        cmocka_unit_test(results_are_rounded_to_even),
+        cmocka_unit_test(sums_are_rounded_to_even),
         cmocka_unit_test(a_million_columns),
         cmocka_unit_test(rows_may_lie_more_than_2_31_elements_apart),
         cmocka_unit_test(a_thread_with_little_stack),
