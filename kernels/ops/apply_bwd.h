@@ -27,6 +27,18 @@ NK_INLINE void put_row(char *to, size_t i, size_t n, vec v, form f)
         store(to, i, n, v, f.dtype, f.stream);
 }
 
+/* Both wanted, and the same: rounded once. */
+NK_INLINE void put_both(const back_row *w, size_t i, size_t n, vec v, form f)
+{
+    if (!w->dx || !w->dresidual) {
+        put_row(w->dx, i, n, v, f);
+        put_row(w->dresidual, i, n, v, f);
+        return;
+    }
+    store(w->dx, i, n, v, f.dtype, f.stream);
+    store(w->dresidual, i, n, v, f.dtype, f.stream);
+}
+
 NK_INLINE vec own_result(const back_row *w, vec weighted, vec xhat, vec ones)
 {
     if (OP_NORM == NORM_PARTIAL_RMS)
@@ -71,15 +83,20 @@ NK_INLINE void back_visit(column *c, const back_row *w, size_t i, size_t n, cons
         c->second = vec_fma(b.dy, b.outer_xhat, c->second);
     else if (is_layer)
         c->second = vec_add(c->second, b.d);
-    if (!has_outer && w->dh)
+    if (OP_GRADIENT == GRADIENT_DY && OP_JOIN != JOIN_X && w->dh)
         result = vec_add(result, load(w->dh, i, n, f.dtype));
     if (OP_JOIN == JOIN_SCALED && a->dalpha)
         c->dalpha = vec_fma(load(w->v, i, n, f.dtype), result, c->dalpha);
+    if (OP_JOIN == JOIN_ADD) {
+        put_both(w, i, n, result, f);
+        return;
+    }
     if (OP_JOIN == JOIN_SANDWICH)
         put_row(w->dx, i, n, b.d, f);
     else
         put_row(w->dx, i, n, OP_JOIN == JOIN_SCALED ? vec_mul(k->alpha, result) : result, f);
-    put_row(w->dresidual, i, n, result, f);
+    if (OP_JOIN != JOIN_X)
+        put_row(w->dresidual, i, n, result, f);
 }
 
 NK_INLINE void add_column(totals *to, size_t i, size_t n, const column *c, const nk_args *a, form f)
