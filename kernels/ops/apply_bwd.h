@@ -27,7 +27,8 @@ NK_INLINE void put_row(char *to, size_t i, size_t n, vec v, form f)
         store(to, i, n, v, f.dtype, f.stream);
 }
 
-/* Both wanted, and the same: rounded once. */
+/* The same for dx and dresidual: where both are wanted the compiler sees that it is rounded
+ * once, which it does not across two conditions. */
 NK_INLINE void put_both(const back_row *w, size_t i, size_t n, vec v, form f)
 {
     if (!w->dx || !w->dresidual) {

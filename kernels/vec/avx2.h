@@ -259,8 +259,8 @@ NK_INLINE void vec_store(void *p, size_t i, vec v, nk_dtype dtype)
     _mm256_storeu_ps(f + 8, v.b);
 }
 
-/* Rounds to the dtype, stores that, and returns it: no second rounding. f16 from memory is an
- * operation less than from a register. */
+/* Rounds to the dtype, stores that, and returns it: no second rounding. f16 is read again from
+ * there, an operation less than to narrow and widen it in a register. */
 NK_INLINE vec vec_store_round(void *p, size_t i, vec v, nk_dtype dtype)
 {
     if (dtype == NK_BF16) {

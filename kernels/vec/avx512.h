@@ -131,7 +131,8 @@ NK_INLINE vec bf16_round(vec v)
 }
 
 /* Both registers together, in 16-bit lanes: the upper half goes up by one where the lower
- * one is above 0x8000, or is that and the upper one odd. */
+ * one is above 0x8000, or is that and the upper one odd. By less -1, which is all ones and
+ * needs no constant from memory. */
 NK_INLINE __m512i bf16_join_by_code(vec v)
 {
     const __m512i a = _mm512_castps_si512(v.a), b = _mm512_castps_si512(v.b);
@@ -273,8 +274,8 @@ NK_INLINE void vec_store(void *p, size_t i, vec v, nk_dtype dtype)
     _mm512_storeu_ps(f + 16, v.b);
 }
 
-/* Rounds to the dtype, stores that, and returns it: no second rounding. f16 from memory is an
- * operation less than from a register. */
+/* Rounds to the dtype, stores that, and returns it: no second rounding. f16 is read again from
+ * there, an operation less than to narrow and widen it in a register. */
 NK_INLINE vec vec_store_round(void *p, size_t i, vec v, nk_dtype dtype)
 {
     if (dtype == NK_BF16) {
