@@ -68,7 +68,9 @@ static int measure_cell(ab *a, ab_cell *cell, size_t process)
     int status = NB_OK;
     for (size_t slot = 0; slot < AB_SIDES; slot++)
         nb_job_add(&job, cell->variants[side_at(slot, process)]);
-    nb_job_run_apart(&job, &r);
+    nb_process own = {0};
+    nb_job_run_apart(&own, &job, &r);
+    nb_process_end(&own);
     if (r.status == NB_FAILED)
         return note_broken(a, cell, process, &r);
     if (r.status != NB_OK)

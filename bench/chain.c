@@ -172,10 +172,10 @@ static void call_together(nb_chain *chain)
 char *nb_chain_check(nb_chain *chain)
 {
     nb_stage *stage = chain->fused.stage;
-    nb_stage_clear_outputs(stage);
+    nb_side_clear(&chain->fused);
     char *wrong = prove(chain);
     if (!wrong && stage->threads > 1) {
-        nb_stage_clear_outputs(stage);
+        nb_side_clear(&chain->fused);
         call_together(chain);
     }
     return wrong ? wrong : nb_side_compare(&chain->fused);

@@ -66,6 +66,8 @@ typedef struct claim {
     nb_record record;
     nb_counts_csv counts; /* of --meanings, beside the record */
     char *counts_path;
+    nb_process process; /* in which a cell is measured */
+    size_t round;       /* of the sweep, each in a process of its own */
     nb_limits limits;
     nb_pace memory; /* of --model: of all threads together; its threads are 0 if unknown */
 } claim;

@@ -58,13 +58,13 @@ static void sort_out(const nb_job_result *from, const size_t *order, size_t coun
 
 /* In each process another order: what a participant finds depends on who was there
  * before, and such a bias must show in the interval. */
-static void run_job(const claim *c, const claim_cell *cell, size_t process, nb_job_result *result)
+static void run_job(claim *c, const claim_cell *cell, size_t process, nb_job_result *result)
 {
     static nb_job_result shuffled;
     const uint64_t seed = c->options.filters.seed * 1000 + process;
     size_t *order = nb_shuffled(cell->count, seed + cell->shape->working_set_bytes);
     const nb_job job = make_job(c, cell, order);
-    nb_job_run_apart(&job, &shuffled);
+    nb_job_run_apart(&c->process, &job, &shuffled);
     sort_out(&shuffled, order, cell->count, result);
     free(order);
 }
@@ -163,6 +163,9 @@ static int measure_one(void *context, size_t cell, size_t process)
 {
     claim *c = context;
     claim_cell *one = &c->cells[cell];
+    if (process != c->round)
+        nb_process_end(&c->process);
+    c->round = process;
     return one->failed || one->shape->skipped ? NB_OK : measure_cell(c, one, process);
 }
 
@@ -175,7 +178,9 @@ static int measure_cells(claim *c)
                             .context = c,
                             .name = name_of,
                             .measure = measure_one};
-    return nb_sweep_run(&sweep);
+    const int status = nb_sweep_run(&sweep);
+    nb_process_end(&c->process);
+    return status;
 }
 
 int nb_claim_measure(claim *c)

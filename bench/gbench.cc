@@ -36,7 +36,8 @@ bool nb_gbench_run(const char *name, void (*run)(void *context, size_t calls), v
 {
     benchmark::ClearRegisteredBenchmarks();
     auto *one = benchmark::RegisterBenchmark(name, [=](benchmark::State &state) {
-        run(context, 1); // wakes the threads
+        if (iterations != 1)
+            run(context, 1); // wakes the threads
         const auto calls = state.max_iterations;
         while (state.KeepRunningBatch(calls))
             run(context, static_cast<size_t>(calls));

@@ -18,8 +18,8 @@ typedef struct nb_gbench {
 } nb_gbench;
 
 /* Times `iterations` calls, made by one `run`; with 0 it first finds out how many
- * take `min_seconds` (calibration). One call is made before, untimed. False if
- * Google Benchmark reported nothing. */
+ * take `min_seconds` (calibration). One call is made before, untimed, but not before a
+ * single one, which is long. False if Google Benchmark reported nothing. */
 bool nb_gbench_run(const char *name, void (*run)(void *context, size_t calls), void *context,
                    uint64_t iterations, double min_seconds, nb_gbench *result);
 

@@ -92,7 +92,7 @@ static nb_csv_row paired_row(const run_cell *cell, const repetition *now, size_t
 {
     const nb_paired_result *p = &now->paired;
     nb_csv_row row = slot == RUN_UNFUSED ? chain_row(cell, now) : side_row(cell, now, slot);
-    row.iterations = 2 * p->batch[slot] * p->rounds[0];
+    row.iterations = p->batch[slot] ? 2 * p->batch[slot] * p->rounds[0] : now->alone.iterations;
     row.time_ns = p->time_ns[0][slot];
     row.pair = (long)now->index;
     row.slot = (long)slot;
@@ -139,14 +139,20 @@ static int check_chain(run_cell *cell, repetition *now)
     return status;
 }
 
-static int check(run_cell *cell, repetition *now)
+/* Of the kernel: NULL, or a text that it takes. */
+static int judge(run_cell *cell, repetition *now, char *wrong)
 {
-    char *wrong = nb_side_check(&now->sides[RUN_KERNEL]);
     cell->error_u = now->sides[RUN_KERNEL].error_u;
     if (!wrong)
-        return check_chain(cell, now);
+        return NB_OK;
     cell->failed = true;
     return write_wrong(now, cell_row(cell, now), wrong);
+}
+
+static int check(run_cell *cell, repetition *now)
+{
+    const int status = judge(cell, now, nb_side_check(&now->sides[RUN_KERNEL]));
+    return status == NB_OK && !cell->failed ? check_chain(cell, now) : status;
 }
 
 /* ---- Times -------------------------------------------------------------- */
@@ -160,8 +166,9 @@ static int time_kernel(run_cell *cell, repetition *now)
     return ok ? NB_OK : nb_fail(NB_FAILED, "%s: Google Benchmark reported nothing", now_running);
 }
 
-static void measure_paired(repetition *now)
+static int measure_often(run_cell *cell, repetition *now)
 {
+    const int status = time_kernel(cell, now);
     const nb_participant all[] = {
         [RUN_KERNEL] = {.run = nb_side_run,
                         .context = &now->sides[RUN_KERNEL],
@@ -174,16 +181,50 @@ static void measure_paired(repetition *now)
                             .batch_ns = NB_BATCH_NS,
                             .budget_ns = paired_budget_ns,
                             .now_ns = nb_now_ns};
-    nb_paired_measure(&plan, &now->paired);
+    if (status == NB_OK)
+        nb_paired_measure(&plan, &now->paired);
+    return status;
 }
 
-static int measure(run_cell *cell, repetition *now)
+/* Whether one round of the pair outlasts its budget, by the call that was checked. */
+static bool is_long(const repetition *now)
+{
+    return 2 * now->sides[RUN_KERNEL].call_ns >= paired_budget_ns && !now->chain.count;
+}
+
+static double time_copy(repetition *now)
+{
+    const double start = nb_now_ns();
+    nb_side_run(&now->sides[RUN_COPY], 1);
+    return nb_now_ns() - start;
+}
+
+/* Then what Google Benchmark times is what is checked as well, and stands between two calls
+ * of the copy: the pair has no batch of its own. */
+static int measure_once(run_cell *cell, repetition *now)
+{
+    nb_side *kernel = &now->sides[RUN_KERNEL];
+    double copy_ns = time_copy(now);
+    nb_side_clear(kernel);
+    nb_stage_rewind(&now->stage);
+    cell->iterations = 1;
+    int status = time_kernel(cell, now);
+    if (status == NB_OK)
+        status = judge(cell, now, nb_side_compare(kernel));
+    copy_ns = (copy_ns + time_copy(now)) / 2;
+    now->paired = (nb_paired_result){.count = slots(now),
+                                     .pairs = 1,
+                                     .batch = {[RUN_COPY] = 1},
+                                     .rounds = {1},
+                                     .time_ns = {{now->alone.time_ns, copy_ns}}};
+    return status;
+}
+
+static int measure(run_cell *cell, repetition *now, bool once)
 {
     if (cell->variant->provider->foreign)
         alarm(nb_patience_s() + HANG_S);
-    int status = time_kernel(cell, now);
-    if (status == NB_OK)
-        measure_paired(now);
+    int status = once ? measure_once(cell, now) : measure_often(cell, now);
     alarm(0);
     const nk_status refused = nb_side_status(&now->sides[RUN_COPY]);
     if (status == NB_OK && refused)
@@ -238,9 +279,10 @@ int nb_run_cell(run_cell *cell, size_t index, const nb_topology *t, nb_csv *csv)
     int status = open_stage(cell, &now, t);
     if (status == NB_OK)
         status = check(cell, &now);
+    const bool once = is_long(&now);
     if (status == NB_OK && !cell->failed)
-        status = measure(cell, &now);
-    if (status == NB_OK && !cell->failed)
+        status = measure(cell, &now, once);
+    if (status == NB_OK && !cell->failed && !once)
         status = check(cell, &now);
     if (status == NB_OK && !cell->failed) {
         note_times(cell, &now);

@@ -22,6 +22,7 @@ typedef struct nb_side {
     nb_stage *stage;
     nb_lane *lanes; /* [stage->threads] */
     double error_u; /* the largest that the checks found */
+    double call_ns; /* of the call that was checked last; 0: none in this process */
 } nb_side;
 
 void nb_side_init(nb_side *side, const nb_variant *variant, nb_stage *stage);
@@ -35,12 +36,16 @@ void nb_lane_call(nb_lane *lane, size_t set);
 void nb_side_run(void *side, size_t calls);
 
 /* Clears the outputs, calls, and compares with the oracle: all rows, or of
- * large operands some 256 thousand elements of each thread spread over them, the
+ * large operands some 128 thousand elements of each thread spread over them, the
  * first and the last rows included (`verify` compares all). Several threads call
- * together. NULL, or a text to be freed that says what is wrong. */
+ * together. NULL, or a text to be freed that says what is wrong. The call is timed,
+ * but for a stranger's. */
 char *nb_side_check(nb_side *side);
 
-/* The same of outputs that are there already, whoever wrote them. */
+/* Clears what the check looks at (nb_workspace_clear_rows). */
+void nb_side_clear(nb_side *side);
+
+/* The same of outputs that are there already, whoever wrote them, if no call failed. */
 char *nb_side_compare(nb_side *side);
 
 /* One call in a child if the provider is a stranger (nb_call_kernel), on each

@@ -42,16 +42,6 @@ void nb_stage_close(nb_stage *stage)
     *stage = (nb_stage){0};
 }
 
-static void clear_share(void *context, size_t thread)
-{
-    nb_workspace_clear_outputs(&((nb_stage *)context)->workspaces[thread], 0);
-}
-
-void nb_stage_clear_outputs(nb_stage *stage)
-{
-    nb_team_run(stage->team, clear_share, stage);
-}
-
 void nb_stage_rewind(nb_stage *stage)
 {
     for (size_t i = 0; i < stage->threads; i++)

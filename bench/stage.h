@@ -22,9 +22,6 @@ int nb_stage_open(nb_stage *stage, const nb_workspace_spec *spec, const int *cpu
                   size_t llc_bytes);
 void nb_stage_close(nb_stage *stage);
 
-/* nb_workspace_clear_outputs on every thread's first set. */
-void nb_stage_clear_outputs(nb_stage *stage);
-
 /* The next call of every thread is on its first set, which the checks look at. */
 void nb_stage_rewind(nb_stage *stage);
 

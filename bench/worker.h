@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The paired engine in a fresh process: one process can be biased by a per
+/* The paired engine in processes of its own: one process can be biased by a per
  * cent for its whole life (where its pages and its code happen to lie), so an
- * answer is made from several. The process also keeps a provider's crash away
+ * answer is made from several. They also keep a provider's crash away
  * from the program. */
 #ifndef NB_WORKER_H
 #define NB_WORKER_H
@@ -11,6 +11,7 @@
 #include "shapes.h"
 
 #include <limits.h>
+#include <sys/types.h>
 
 /* A kernel by its names. */
 typedef struct nb_job_side {
@@ -49,12 +50,21 @@ void nb_job_init(nb_job *job, const nb_shape *shape, const nb_topology *t);
 /* Adds a participant; its variant must outlive nothing: names are copied. */
 void nb_job_add(nb_job *job, const nb_variant *variant);
 
-/* Runs the job in this process: check, time, check again. */
+/* Runs the job in this process: check, time, check again; or, where one round of calls
+ * outlasts the budget, time the calls that are checked. */
 void nb_job_run(const nb_job *job, nb_job_result *result);
 
-/* Runs it in a fresh process and waits. A crash or a hang becomes NB_FAILED with
- * what happened to whom in `error`, Ctrl-C NB_INTERRUPTED. */
-void nb_job_run_apart(const nb_job *job, nb_job_result *result);
+/* A process that runs one job after another; all zero: none yet. */
+typedef struct nb_process {
+    pid_t pid;
+    int channel;
+} nb_process;
+
+/* Runs the job there, in a fresh process if there is none, and waits. A crash or a hang
+ * becomes NB_FAILED with what happened to whom in `error`, Ctrl-C NB_INTERRUPTED. The
+ * process is ended then, and after a stranger's kernel, whatever that may have left. */
+void nb_job_run_apart(nb_process *process, const nb_job *job, nb_job_result *result);
+void nb_process_end(nb_process *process);
 
 /* What a row of the CSV says of one side in one pair. */
 void nb_job_observe(const nb_job_result *result, size_t side, size_t pair, nb_csv_row *row);

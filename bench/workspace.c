@@ -191,14 +191,31 @@ static void clear_output(const nb_workspace_spec *spec, int operand, void *p)
     memset(p, sum ? 0 : 0xff, operand_bytes(spec, operand));
 }
 
-void nb_workspace_clear_outputs(nb_workspace *workspace, size_t set)
+/* Sums over rows and columns whole, whatever the rows. */
+static void clear_rows_of(const nb_workspace_spec *spec, int operand, void *p, size_t first,
+                          size_t rows)
+{
+    const enum nk_shape shape = nk_operands[operand].shape;
+    const bool by_row = shape == NK_SHAPE_ROW || shape == NK_SHAPE_STATISTIC;
+    const size_t row_bytes = by_row ? operand_bytes(spec, operand) / spec->rows : 0;
+    nb_workspace_spec some = *spec;
+    some.rows = by_row ? rows : spec->rows;
+    clear_output(&some, operand, (unsigned char *)p + first * row_bytes);
+}
+
+void nb_workspace_clear_rows(nb_workspace *workspace, size_t set, size_t first, size_t rows)
 {
     const nb_workspace_spec *spec = &workspace->spec;
     if (workspace->scratch)
-        memset(workspace->scratch, 0xff, nb_workspace_scratch_bytes(spec));
+        clear_rows_of(spec, SCRATCH, workspace->scratch, first, rows);
     for (int i = 0; i < NK_OPERANDS; i++)
         if (has(spec, i) && nk_operand_direction(spec->op, i) != NK_DIRECTION_IN)
-            clear_output(spec, i, nk_operand_get(&workspace->args[set], i));
+            clear_rows_of(spec, i, nk_operand_get(&workspace->args[set], i), first, rows);
+}
+
+void nb_workspace_clear_outputs(nb_workspace *workspace, size_t set)
+{
+    nb_workspace_clear_rows(workspace, set, 0, workspace->spec.rows);
 }
 
 /* ---- Threads ------------------------------------------------------------ */
@@ -257,31 +274,50 @@ static size_t scratch_span(const nb_workspace_spec *spec)
     return spec->scratch ? whole_pages(offsets[SCRATCH] + nb_workspace_scratch_bytes(spec)) : 0;
 }
 
-/* The arena that this thread freed last, whose pages lie where it runs: a sweep maps
- * many of a size, and new pages take a fifth of its time. */
+/* Arenas that this thread freed, whose pages lie where it runs: a sweep maps many of
+ * some sizes, and new pages take a fifth of its time. */
+enum { SPARES = 4 };
 static _Thread_local struct {
-    unsigned char *arena;
-    size_t bytes;
-} spare;
+    struct spare {
+        unsigned char *arena;
+        size_t bytes;
+        bool unshared;
+    } items[SPARES];
+    size_t next; /* to be dropped */
+} spares;
 
-static void drop_spare(void)
+/* Sizes that differ by little become one, so that an arena serves for all of them. */
+static size_t rounded_up(size_t bytes)
 {
-    if (spare.arena)
-        munmap(spare.arena, spare.bytes);
-    spare.arena = NULL;
+    const size_t eighth = ((size_t)1 << (63 - __builtin_clzll(bytes))) / 8;
+    const size_t grain = eighth > PAGE ? eighth : PAGE;
+    return (bytes + grain - 1) / grain * grain;
 }
 
-/* If it is large enough, and not by far too large. */
+/* One that is large enough, and not by far too large. */
 static bool take_spare(nb_workspace *workspace, size_t bytes)
 {
-    if (spare.arena && (spare.bytes < bytes || spare.bytes / 2 > bytes))
-        drop_spare();
-    if (!spare.arena)
-        return false;
-    workspace->arena = spare.arena;
-    workspace->arena_bytes = spare.bytes;
-    spare.arena = NULL;
-    return true;
+    for (size_t i = 0; i < SPARES; i++) {
+        struct spare *s = &spares.items[i];
+        if (!s->arena || s->unshared != workspace->spec.unshared || s->bytes < bytes ||
+            s->bytes / 2 > bytes)
+            continue;
+        workspace->arena = s->arena;
+        workspace->arena_bytes = s->bytes;
+        s->arena = NULL;
+        return true;
+    }
+    return false;
+}
+
+static struct spare *place_for_spare(void)
+{
+    for (size_t i = 0; i < SPARES; i++)
+        if (!spares.items[i].arena)
+            return &spares.items[i];
+    struct spare *s = &spares.items[spares.next++ % SPARES];
+    munmap(s->arena, s->bytes);
+    return s;
 }
 
 static int map_arena(nb_workspace *workspace)
@@ -294,6 +330,7 @@ static int map_arena(nb_workspace *workspace)
         (pages > 0 && page > 0 && bytes / (size_t)page >= (size_t)pages))
         return nb_fail(NB_MACHINE, "%s, rows %zu, hidden %zu: the operands exceed the memory here",
                        nk_ops[spec->op].name, spec->rows, spec->hidden);
+    bytes = rounded_up(bytes);
     workspace->thread = pthread_self();
     if (take_spare(workspace, bytes))
         return NB_OK;
@@ -371,14 +408,11 @@ int nb_workspace_create(nb_workspace *workspace, const nb_workspace_spec *spec)
 
 void nb_workspace_free(nb_workspace *workspace)
 {
-    if (workspace->arena && !workspace->spec.unshared &&
-        pthread_equal(workspace->thread, pthread_self())) {
-        drop_spare();
-        spare.arena = workspace->arena;
-        spare.bytes = workspace->arena_bytes;
-    } else if (workspace->arena) {
+    if (workspace->arena && pthread_equal(workspace->thread, pthread_self()))
+        *place_for_spare() =
+            (struct spare){workspace->arena, workspace->arena_bytes, workspace->spec.unshared};
+    else if (workspace->arena)
         munmap(workspace->arena, workspace->arena_bytes);
-    }
     free(workspace->args);
     *workspace = (nb_workspace){0};
 }

@@ -84,5 +84,7 @@ void nb_workspace_free(nb_workspace *workspace);
 /* Fills every output and the scratch rows with a NaN that no kernel writes by
  * itself, and sums with zeros: what a kernel leaves out is then seen. */
 void nb_workspace_clear_outputs(nb_workspace *workspace, size_t set);
+/* The same of some rows only; sums over rows whole. */
+void nb_workspace_clear_rows(nb_workspace *workspace, size_t set, size_t first, size_t rows);
 
 #endif
