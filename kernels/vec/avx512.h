@@ -136,9 +136,11 @@ NK_INLINE vec bf16_round(vec v)
 NK_INLINE __m512i bf16_join_by_code(vec v)
 {
     const __m512i a = _mm512_castps_si512(v.a), b = _mm512_castps_si512(v.b);
-    const __mmask32 odd_lanes = 0xAAAAAAAA;
-    const __m512i upper = _mm512_mask_mov_epi16(_mm512_srli_epi32(a, 16), odd_lanes, b);
-    const __m512i lower = _mm512_mask_mov_epi16(a, odd_lanes, _mm512_slli_epi32(b, 16));
+    const __m512i swap = /* the halves of each 32 bits */
+        _mm512_set4_epi32(0x0D0C0F0E, 0x09080B0A, 0x05040706, 0x01000302);
+    const __mmask64 low_bytes = 0x3333333333333333;
+    const __m512i upper = _mm512_mask_shuffle_epi8(b, low_bytes, a, swap);
+    const __m512i lower = _mm512_mask_shuffle_epi8(a, ~low_bytes, b, swap);
     const __m512i least = /* 0x8000 | (~upper & 1) */
         _mm512_ternarylogic_epi32(upper, _mm512_set1_epi16(1), _mm512_set1_epi16(INT16_MIN), 0xAE);
     return _mm512_mask_sub_epi16(upper, _mm512_cmpge_epu16_mask(lower, least), upper,
