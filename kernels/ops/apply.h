@@ -76,8 +76,9 @@ NK_INLINE vec result_of(const job *j, size_t i, size_t n, vec gamma, vec beta, f
 {
     const row *w = &j->w;
     const bool again = f.stream && OP_SOURCE != SOURCE_X;
-    const vec h =
-        again ? vec_round(source_at(w, i, n, &j->in, f), f.dtype) : load(kept_h(w), i, n, f.dtype);
+    const vec h = again              ? vec_round(source_at(w, i, n, &j->in, f), f.dtype)
+                  : leaves_floats(f) ? vec_load(w->floats, i, NK_F32)
+                                     : load(kept_h(w), i, n, f.dtype);
     const vec scale = vec_set1(j->s.scale);
     if (f.stream && n == vec_lanes()) {
         fetch_next(w->next_x, i, f.dtype);
@@ -115,10 +116,14 @@ NK_INLINE void apply_one(const job *j, size_t i, size_t n, form f)
               j->v.beta ? load_param(j->beta, i, n, f) : vec_zero(), f);
 }
 
-/* Less than a vec, or some whole ones; nothing of a row that is NULL. */
-NK_INLINE void apply_columns(const job *j, size_t from, size_t n, form f)
+/* Less than a vec, or some whole ones, of the row beside which another is read: before the
+ * floats of that one take their place, else after (reads of both are then together). Nothing
+ * of a row that is NULL. */
+NK_INLINE void apply_beside(const job *j, bool before, size_t from, size_t n, form f)
 {
     const size_t lanes = vec_lanes();
+    if (before != leaves_floats(f))
+        return;
     if (j && n < lanes)
         apply_one(j, from, n, f);
     else if (j)

@@ -12,6 +12,12 @@ typedef struct form {
 /* form.params where gamma and beta are floats in the dtype's order, up to a whole vec. */
 #define PARAMS_WIDE ((nk_dtype)NK_DTYPES)
 
+/* Whether the first reading leaves h as such floats for the second. */
+NK_INLINE bool leaves_floats(form f)
+{
+    return f.dtype == NK_F16 && f.params == PARAMS_WIDE;
+}
+
 /* As nk_dtypes has it, but known when compiling. */
 NK_INLINE size_t bytes_of(nk_dtype dtype)
 {

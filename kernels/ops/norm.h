@@ -74,18 +74,17 @@ NK_INLINE bool goes_ahead(bool stream)
     return OP_SOURCE != SOURCE_NORM_ADD && !stream;
 }
 
-/* Shorter rows are read and applied before the next one's scale is there. */
-enum { SHORTEST_BESIDE = 320 };
-
 /* While a row waits for its root and division the next is read: whole, or beside the row
  * that is applied. All in one function: a call for each row, however seldom, would cost short
- * ones a tenth; hence for plain calls alone. */
-NK_INLINE void norm_ahead(const nk_args *a, const nk_args *given, form f,
+ * ones a tenth; hence for plain calls alone. Floats that are left are one row, whose place those
+ * of the next one take. */
+NK_INLINE void norm_ahead(const nk_args *a, const nk_args *given, float *floats, form f,
                           settle_function *settle_hard)
 {
     const size_t bytes = nk_dtypes[f.dtype].bytes;
-    const bool beside = BY_LINES(f.dtype, f.stream) && can_read_beside &&
-                        a->hidden >= SHORTEST_BESIDE && nk_machine()->overlaps;
+    const bool beside =
+        leaves_floats(f) || (BY_LINES(f.dtype, f.stream) && can_read_beside &&
+                             a->hidden >= SHORTEST_BESIDE && nk_machine()->overlaps);
     const double share = share_of(a);
     row w = {0}, next_w = {0};
     statistics s = {0}, next = {0};
@@ -96,16 +95,18 @@ NK_INLINE void norm_ahead(const nk_args *a, const nk_args *given, form f,
         const bool reads = r < a->rows;
         if (reads)
             next_w = row_at(a, r, bytes);
+        next_w.floats = floats;
         if (beside && reads && applies && is_usual(&s)) {
             variant v = usual;
-            v.expect = VEC_EXPECTS;
+            v.expect = VEC_EXPECTS && f.dtype == NK_F32;
             const job j = job_of(&w, &s, a, v);
             read_row(&next, &next_w, a, f, &j);
         } else {
-            if (reads)
-                read_row(&next, &next_w, a, f, NULL);
-            if (applies)
-                apply_plain(&w, &s, 0, a->hidden, a, f, false);
+            for (int step = 0; step < 2; step++)
+                if (step == !leaves_floats(f) && applies)
+                    apply_plain(&w, &s, 0, a->hidden, a, f, false);
+                else if (step == leaves_floats(f) && reads)
+                    read_row(&next, &next_w, a, f, NULL);
         }
         w = next_w;
         s = next;
@@ -161,7 +162,7 @@ NK_INLINE void widen_columns(float *gamma, float *beta, const nk_args *a, form f
     static void ahead_##name(const nk_args *a, const nk_args *given, settle_function *settle_hard) \
     {                                                                                              \
         if (goes_ahead(stream))                                                                    \
-            norm_ahead(a, given, (form){dtype, params, stream}, settle_hard);                      \
+            norm_ahead(a, given, NULL, (form){dtype, params, stream}, settle_hard);                \
     }                                                                                              \
     static void widen_##name(float *gamma, float *beta, const nk_args *a)                          \
     {                                                                                              \
@@ -173,7 +174,17 @@ NK_INLINE void widen_columns(float *gamma, float *beta, const nk_args *a, form f
 static void ahead_bf16_wide(const nk_args *a, const nk_args *given, settle_function *settle_hard)
 {
     if (goes_ahead(false))
-        norm_ahead(a, given, (form){NK_BF16, PARAMS_WIDE, false}, settle_hard);
+        norm_ahead(a, given, NULL, (form){NK_BF16, PARAMS_WIDE, false}, settle_hard);
+}
+
+/* The norms that have read all of a row when they have its statistics. */
+static const bool can_leave_floats = VEC_LEAVES_FLOATS && can_read_beside;
+
+static void ahead_f16_wide(const nk_args *a, const nk_args *given, float *floats,
+                           settle_function *settle_hard)
+{
+    if (can_leave_floats && goes_ahead(false))
+        norm_ahead(a, given, floats, (form){NK_F16, PARAMS_WIDE, false}, settle_hard);
 }
 
 typedef struct code {
@@ -239,18 +250,42 @@ static void norm_block(const nk_args *a, size_t first, size_t count, plan p, siz
     }
 }
 
-/* Rows ahead, with gamma and beta made ready once for all of them. Those of f16 are then as a
- * caller may give them, floats in their own order. */
-static __attribute__((noinline)) void run_wide(const nk_args *a, nk_dtype dtype, const code *c)
+static void run_blocks(const nk_args *a, nk_dtype dtype, plan p, size_t shared, const code *cached,
+                       const code *c)
 {
-    _Alignas(64) float gamma[WIDE_COLUMNS], beta[WIDE_COLUMNS];
+    for (size_t first = 0; first < a->rows; first += p.rows) {
+        const size_t count = a->rows - first < p.rows ? a->rows - first : p.rows;
+        norm_block(a, first, count, p, shared, dtype, cached, c);
+    }
+    if (a->store == NK_STORE_STREAM)
+        vec_fence();
+}
+
+/* gamma and beta made ready once for all rows. Those of f16 are then as a caller may give
+ * them, floats in their own order. Half a page lies before the floats that readings leave,
+ * whose stores would else be where gamma is loaded modulo 4096. */
+static __attribute__((noinline)) void run_wide(const nk_args *a, nk_dtype dtype, plan p,
+                                               size_t shared, const code *c)
+{
+    enum { HALF_PAGE = 512 };
+    _Alignas(64) float columns[2 * WIDE_COLUMNS + HALF_PAGE];
+    const size_t lanes = vec_lanes(), column = (a->hidden + lanes - 1) / lanes * lanes;
+    float *gamma = columns, *beta = gamma + column;
     nk_args wide = *a;
     c->widen(gamma, beta, a);
     wide.gamma = gamma;
     wide.beta = has_beta ? beta : NULL;
     wide.gamma_offset = 0;
-    (dtype == NK_BF16 ? ahead_bf16_wide : codes[dtype][true][false].ahead)(&wide, a,
-                                                                           c->settle_hard);
+    if (!p.ahead) {
+        wide.flags |= NK_PARAMS_F32;
+        run_blocks(&wide, dtype, p, shared, &codes[dtype][true][false], &codes[dtype][true][false]);
+    } else if (p.floats) {
+        ahead_f16_wide(&wide, a, (has_beta ? beta : gamma) + column + HALF_PAGE, c->settle_hard);
+    } else if (dtype == NK_BF16) {
+        ahead_bf16_wide(&wide, a, c->settle_hard);
+    } else {
+        codes[dtype][true][false].ahead(&wide, a, c->settle_hard);
+    }
 }
 
 static void run(const nk_args *a, nk_dtype dtype)
@@ -259,19 +294,17 @@ static void run(const nk_args *a, nk_dtype dtype)
     const bool stream = a->store == NK_STORE_STREAM;
     const code *c = &cached[stream];
     const bool plain = is_plain(a);
-    const ways w = {goes_ahead(stream), plain, plain ? SHARED(dtype, stream) : 1, VEC_WIDENS};
-    const plan p = plan_rows(a, dtype, (size_t)(1 + !!a->residual + !!a->h + !!a->y), w);
-    if (p.ahead) {
-        if (p.wide)
-            run_wide(a, dtype, c);
-        else
-            c->ahead(a, a, c->settle_hard);
-        return;
-    }
-    for (size_t first = 0; first < a->rows; first += p.rows) {
-        const size_t count = a->rows - first < p.rows ? a->rows - first : p.rows;
-        norm_block(a, first, count, p, w.shared, dtype, cached, c);
-    }
-    if (stream)
-        vec_fence();
+    const ways can = {.ahead = goes_ahead(stream),
+                      .plain = plain,
+                      .shared = plain ? SHARED(dtype, stream) : 1,
+                      .widens = VEC_WIDENS,
+                      .leaves_floats = can_leave_floats,
+                      .fused = OP_SOURCE != SOURCE_X || OP_TARGET != TARGET_Y};
+    const plan p = plan_rows(a, dtype, (size_t)(1 + !!a->residual + !!a->h + !!a->y), can);
+    if (p.wide)
+        run_wide(a, dtype, p, can.shared, c);
+    else if (p.ahead)
+        c->ahead(a, a, c->settle_hard);
+    else
+        run_blocks(a, dtype, p, can.shared, cached, c);
 }

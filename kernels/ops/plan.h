@@ -10,6 +10,7 @@ enum { PLAN_ROWS = 16 };
 /* Two columns of floats: 64 KB of stack, as much as a thread can be trusted to have. For
  * fewer rows it takes longer to convert them beforehand. */
 enum { WIDE_COLUMNS = 8192, WIDE_ROWS = 8 };
+enum { SHORTEST_BESIDE = 320 }; /* shorter rows are applied before the next one's scale is there */
 enum { LEAST_L1 = 32 << 10, LEAST_L2 = 256 << 10 }; /* where the size is unknown */
 
 /* What the code for a call can do. */
@@ -18,19 +19,22 @@ typedef struct ways {
     bool plain;    /* that as the call stands; else only with gamma and beta made wide */
     size_t shared; /* apply so many rows of a block at once */
     bool widens;   /* VEC_WIDENS */
+    bool leaves_floats;
+    bool fused; /* more than x is read or more than y written */
 } ways;
 
 typedef struct plan {
     bool ahead;  /* row by row, the next one's statistics before this one is applied, or while */
-    bool wide;   /* then too: gamma and beta are made floats, with their offset, once a call */
+    bool wide;   /* gamma and beta are made floats, with their offset, once a call */
+    bool floats; /* ahead and wide: h is left as floats by its first reading */
     size_t rows; /* else: whose statistics are taken before any is applied */
     size_t tile; /* columns applied to all of them before the next */
 } plan;
 
 /* Whether rows go ahead with gamma and beta as floats. Plain calls do in 16 bits, while two
  * columns of floats do not take L1's loads from x; others wherever there is room. */
-static inline bool goes_wide(const nk_args *a, nk_dtype dtype, size_t rows_bytes, size_t l1,
-                             ways can)
+static inline bool goes_ahead_wide(const nk_args *a, nk_dtype dtype, size_t rows_bytes, size_t l1,
+                                   ways can)
 {
     const size_t floats = (size_t)(1 + !!a->beta) * a->hidden * sizeof(float);
     if (a->hidden > WIDE_COLUMNS || a->rows < WIDE_ROWS)
@@ -40,6 +44,26 @@ static inline bool goes_wide(const nk_args *a, nk_dtype dtype, size_t rows_bytes
     if (can.plain && (!can.widens || (a->beta && floats > l1 / 6)))
         return false;
     return rows_bytes + floats <= l1;
+}
+
+/* f16 takes as many operations to be converted as to be applied. Plain norms that leave floats
+ * take L1's room from x and y, fused ones wait for conversions longer. */
+static inline bool goes_by_floats(const nk_args *a, nk_dtype dtype, size_t l1, ways can)
+{
+    const size_t floats = (size_t)(2 + !!a->beta) * a->hidden * sizeof(float);
+    return dtype == NK_F16 && can.leaves_floats && a->hidden >= SHORTEST_BESIDE &&
+           (can.fused || floats <= l1 / 3);
+}
+
+/* Whether four rows of f16 share columns of floats: while L1 has room for the rows beside them,
+ * and L2 holds all rows. */
+static inline bool shares_floats(const nk_args *a, nk_dtype dtype, size_t row_bytes, size_t l1,
+                                 size_t l2, ways can)
+{
+    const size_t floats = (size_t)(!!a->gamma + !!a->beta) * a->hidden * sizeof(float);
+    return dtype == NK_F16 && can.widens && !(a->flags & NK_PARAMS_F32) && a->rows >= WIDE_ROWS &&
+           a->hidden <= WIDE_COLUMNS && floats <= (can.fused ? l1 / 2 : l1 / 3 * 2) &&
+           a->rows <= l2 / row_bytes;
 }
 
 static inline size_t at_most(size_t rows)
@@ -54,7 +78,7 @@ static inline size_t at_most(size_t rows)
  *                             one's reading. Of f32 only while L2 holds all rows: beyond
  *                             it two readings at once are in each other's way. 16 bits are
  *                             bound by operations, and gain wherever L1 just holds it, with
- *                             gamma and beta as floats (goes_wide); else more by fours that
+ *                             gamma and beta as floats (goes_ahead_wide); else more by fours that
  *                             share gamma's and beta's conversions;
  *   L1 a row                  two rows, or as many as fit where none can go ahead;
  *   less                      row by row if only gamma has no room; else blocks share
@@ -79,13 +103,16 @@ static inline plan plan_rows(const nk_args *a, nk_dtype dtype, size_t streams, w
         return (plan){.rows = at_most((room - params) / row_bytes / 2 * 2), .tile = tile};
     if (can.ahead &&
         (dtype == NK_F32 ? with_next <= room && a->rows <= l2 / row_bytes : with_next <= l1)) {
-        const bool wide = goes_wide(a, dtype, row_bytes + x_bytes, l1, can);
+        const bool wide = goes_ahead_wide(a, dtype, row_bytes + x_bytes, l1, can);
         const bool shared = dtype != NK_F32 && can.shared > 1 && a->rows > 1;
         if (wide || (can.plain && !shared))
-            return (plan){.ahead = true, .wide = wide};
+            return (plan){
+                .ahead = true, .wide = wide, .floats = wide && goes_by_floats(a, dtype, l1, can)};
     }
     if (dtype != NK_F32 && can.shared > 1 && can.ahead)
-        return (plan){.rows = can.shared, .tile = tile};
+        return (plan){.rows = can.shared,
+                      .tile = tile,
+                      .wide = shares_floats(a, dtype, row_bytes, l1, l2, can)};
     if (a->store == NK_STORE_STREAM)
         rows = x_bytes < PAGE ? 1 : (l1 + l1 / 3) / (x_bytes * (a->residual ? 2 : 1));
     else if (row_bytes + params <= room)

@@ -33,6 +33,7 @@ typedef struct row {
     char *y;                   /* the result */
     const char *next_x;        /* of the form that streams: what is read after these rows, */
     const char *next_residual; /* or NULL */
+    float *floats;             /* of the form that leaves them: h between the two readings */
     float inner_scale;         /* SOURCE_NORM_ADD: what residual is multiplied by */
     bool kept;                 /* h stands in memory, whatever the form */
 } row;
@@ -83,8 +84,8 @@ NK_INLINE vec source_at(const row *w, size_t i, size_t n, const inner *in, form 
     return vec_add(x, residual);
 }
 
-/* h in the first reading, kept for the second unless that computes it again. */
-NK_INLINE vec first_reading(const row *w, size_t i, size_t n, const inner *in, form f)
+/* h, kept in its place unless the second reading computes it again. */
+NK_INLINE vec kept_at(const row *w, size_t i, size_t n, const inner *in, form f)
 {
     const vec h = source_at(w, i, n, in, f);
     if (OP_SOURCE == SOURCE_X)
@@ -99,6 +100,15 @@ NK_INLINE vec first_reading(const row *w, size_t i, size_t n, const inner *in, f
     return vec_round(h, f.dtype);
 }
 
+/* h in the first reading, for the second. */
+NK_INLINE vec first_reading(const row *w, size_t i, size_t n, const inner *in, form f)
+{
+    const vec h = kept_at(w, i, n, in, f);
+    if (leaves_floats(f))
+        vec_store(w->floats, i, h, NK_F32);
+    return h;
+}
+
 /* Puts h where the second reading finds it, in the form that streams. */
 NK_INLINE void keep_h(row *w, const nk_args *a, form f)
 {
@@ -110,7 +120,7 @@ NK_INLINE void keep_h(row *w, const nk_args *a, form f)
         return;
     f.stream = false;
     for (size_t i = 0; i < a->hidden; i += lanes)
-        first_reading(w, i, a->hidden - i < lanes ? a->hidden - i : lanes, &in, f);
+        kept_at(w, i, a->hidden - i < lanes ? a->hidden - i : lanes, &in, f);
 }
 
 /* Where h is after that. */

@@ -41,6 +41,7 @@ NK_INLINE double square_sum(const row *w, size_t count, const inner *in, form f,
         vec q0 = vec_zero(), q1 = vec_zero(), q2 = vec_zero(), q3 = vec_zero();
         size_t i = start;
         for (; i + 4 * lanes <= end; i += 4 * lanes) {
+            apply_beside(beside, true, i, 4 * lanes, f);
             const vec h0 = vec_keep(read_vec(w, i, lanes, in, none, f, reading));
             q0 = vec_fma(h0, h0, q0);
             const vec h1 = vec_keep(read_vec(w, i + lanes, lanes, in, none, f, reading));
@@ -49,17 +50,19 @@ NK_INLINE double square_sum(const row *w, size_t count, const inner *in, form f,
             q2 = vec_fma(h2, h2, q2);
             const vec h3 = vec_keep(read_vec(w, i + 3 * lanes, lanes, in, none, f, reading));
             q3 = vec_fma(h3, h3, q3);
-            apply_columns(beside, i, 4 * lanes, f);
+            apply_beside(beside, false, i, 4 * lanes, f);
         }
         for (; i + lanes <= end; i += lanes) {
+            apply_beside(beside, true, i, lanes, f);
             const vec h = read_vec(w, i, lanes, in, none, f, reading);
             q0 = vec_fma(h, h, q0);
-            apply_columns(beside, i, lanes, f);
+            apply_beside(beside, false, i, lanes, f);
         }
         if (i < end) {
+            apply_beside(beside, true, i, rest(end - i), f);
             const vec h = read_vec(w, i, rest(end - i), in, none, f, reading);
             q1 = vec_fma(h, h, q1);
-            apply_columns(beside, i, rest(end - i), f);
+            apply_beside(beside, false, i, rest(end - i), f);
         }
         total += (double)vec_sum(vec_add(vec_add(q0, q1), vec_add(q2, q3)));
     }
@@ -78,6 +81,7 @@ NK_INLINE moments moments_of(const row *w, size_t count, const inner *in, float 
         vec q0 = vec_zero(), q1 = vec_zero(), q2 = vec_zero();
         size_t i = start;
         for (; i + 3 * lanes <= end; i += 3 * lanes) {
+            apply_beside(beside, true, i, 3 * lanes, f);
             const vec h0 = vec_keep(read_vec(w, i, lanes, in, vs, f, reading));
             s0 = vec_add(s0, h0);
             q0 = vec_fma(h0, h0, q0);
@@ -87,19 +91,21 @@ NK_INLINE moments moments_of(const row *w, size_t count, const inner *in, float 
             const vec h2 = vec_keep(read_vec(w, i + 2 * lanes, lanes, in, vs, f, reading));
             s2 = vec_add(s2, h2);
             q2 = vec_fma(h2, h2, q2);
-            apply_columns(beside, i, 3 * lanes, f);
+            apply_beside(beside, false, i, 3 * lanes, f);
         }
         for (; i + lanes <= end; i += lanes) {
+            apply_beside(beside, true, i, lanes, f);
             const vec h = vec_keep(read_vec(w, i, lanes, in, vs, f, reading));
             s0 = vec_add(s0, h);
             q0 = vec_fma(h, h, q0);
-            apply_columns(beside, i, lanes, f);
+            apply_beside(beside, false, i, lanes, f);
         }
         if (i < end && reading != READ_SHIFTED) {
+            apply_beside(beside, true, i, rest(end - i), f);
             const vec h = read_vec(w, i, rest(end - i), in, vs, f, reading);
             s1 = vec_add(s1, h);
             q1 = vec_fma(h, h, q1);
-            apply_columns(beside, i, rest(end - i), f);
+            apply_beside(beside, false, i, rest(end - i), f);
             i = end;
         }
         for (; i < end; i++) { /* a masked tail is 0, but 0 less the shift is not */

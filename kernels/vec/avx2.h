@@ -314,6 +314,7 @@ NK_INLINE vec vec_keep(vec v)
 #define VEC_EXPECTS 0
 #define VEC_PAIRS 1
 #define VEC_WIDENS 0
+#define VEC_LEAVES_FLOATS 0
 #define VEC_TWO_COLUMNS(dtype) ((dtype) != NK_F32)
 #define VEC_STREAMS 1
 

@@ -260,6 +260,7 @@ NK_INLINE vec vec_keep(vec v)
 #define VEC_EXPECTS 0
 #define VEC_PAIRS 0
 #define VEC_WIDENS 1
+#define VEC_LEAVES_FLOATS 0
 #define VEC_TWO_COLUMNS(dtype) 0
 #define VEC_STREAMS 0
 

@@ -37,6 +37,8 @@
  *                              beta are faster than one after the other, else 0
  *   VEC_WIDENS                 1 if gamma and beta of 16 bits are better made floats once
  *                              a call than converted for every four rows, else 0
+ *   VEC_LEAVES_FLOATS          1 if what f16 is converted to is better stored and loaded
+ *                              than converted again, else 0
  *   VEC_TWO_COLUMNS(dtype)     1 if backward is faster by two vecs of a row at a time
  *   VEC_STREAMS                1 if it has non-temporal stores, else 0, and then
  *                              vec_stream is vec_store
