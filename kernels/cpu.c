@@ -52,6 +52,11 @@ bool nk_overlaps_x86(const char vendor[12])
     return memcmp(vendor, "GenuineIntel", 12) == 0;
 }
 
+uint32_t nk_features_of_use(uint32_t features, bool overlaps)
+{
+    return overlaps ? features & ~(uint32_t)NK_FEATURE_AVX512_BF16 : features;
+}
+
 #if defined __x86_64__
 static uint64_t read_xcr0(void)
 {
@@ -220,6 +225,7 @@ static void find_machine(void)
     const char *without = getenv("NORMKERNELS_WITHOUT");
     if (without)
         leave_out(without);
+    machine.features = nk_features_of_use(machine.features, machine.overlaps);
     for (int i = 0; i < NK_ISAS; i++)
         if (!lacking(i))
             machine.isa = i;

@@ -149,9 +149,10 @@ NK_API nk_function nk_find(const char *op, const char *algorithm, const char *dt
 /* The environment variable NORMKERNELS_ISA=scalar|avx2|avx512|neon makes that
  * ISA the only one. NORMKERNELS_WITHOUT=avx512_bf16 does without the CPU's own
  * conversion to bf16, which avx512 uses where it is; NORMKERNELS_WITHOUT=overlap without
- * what is done on Intel alone, reading rows while others are written; either with the same
- * results (one of the two at a time). NULL if both variables are unset or valid, else a text that
- * says what is wrong and lists what there is; every kernel then refuses to run. */
+ * what is done on Intel alone: reading rows while others are written, and bf16 by code
+ * whatever the CPU has; either with the same results (one of the two at a time). NULL if
+ * both variables are unset or valid, else a text that says what is wrong and lists what
+ * there is; every kernel then refuses to run. */
 NK_API const char *nk_isa_error(void);
 
 /* ---- Providers ---------------------------------------------------------

@@ -133,6 +133,8 @@ static void overlaps_on_x86(void **state)
     assert_false(nk_overlaps_x86("AuthenticAMD"));
     assert_false(nk_overlaps_x86("HygonGenuine"));
     assert_false(nk_overlaps_x86((const char[12]){0}));
+    assert_int_equal(nk_features_of_use(ALL_FEATURES, false), ALL_FEATURES);
+    assert_int_equal(nk_features_of_use(ALL_FEATURES, true), ZMM_FEATURES);
 }
 
 static void isas_on_x86(void **state)
