@@ -140,10 +140,11 @@ static nb_pace lines_key(const nb_shape *shape, const place *p)
                      .bytes = measured_at(p->bytes < half ? p->bytes : half, p->l1)};
 }
 
+/* That of half the working set: what is written past the caches takes no room there. */
 static nb_pace bytes_key(const nb_shape *shape, const place *p)
 {
     return (nb_pace){
-        .threads = shape->threads, .isa = -1, .bytes = measured_at(p->bytes, p->beneath)};
+        .threads = shape->threads, .isa = -1, .bytes = measured_at(p->bytes / 2, p->beneath)};
 }
 
 void nb_limits_want(nb_limits *limits, const nb_variant *v, const nb_shape *shape)

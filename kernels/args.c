@@ -179,7 +179,9 @@ static bool streaming_pays(int op, nk_dtype dtype, const nk_args *a)
 static void decide_store(int op, nk_dtype dtype, bool isa_streams, nk_args *a)
 {
     if (a->store == NK_STORE_AUTO) {
-        const size_t llc = a->llc_bytes ? a->llc_bytes : nk_machine()->llc_bytes;
+        const nk_machine_info *machine = nk_machine();
+        const size_t llc = nk_llc_of_use(a->llc_bytes ? a->llc_bytes : machine->llc_bytes,
+                                         machine->l2_bytes, machine->overlaps);
         const bool large = llc != 0 && a->rows * a->hidden > llc / 64 &&
                            nk_call_bytes(op, dtype, a) > llc / 8 * 5 &&
                            streaming_pays(op, dtype, a);

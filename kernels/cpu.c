@@ -57,6 +57,12 @@ uint32_t nk_features_of_use(uint32_t features, bool overlaps)
     return overlaps ? features & ~(uint32_t)NK_FEATURE_AVX512_BF16 : features;
 }
 
+size_t nk_llc_of_use(size_t llc_bytes, size_t l2_bytes, bool overlaps)
+{
+    const size_t most = overlaps && l2_bytes ? 32 * l2_bytes : llc_bytes;
+    return llc_bytes < most ? llc_bytes : most;
+}
+
 #if defined __x86_64__
 static uint64_t read_xcr0(void)
 {

@@ -43,6 +43,13 @@ bool nk_overlaps_x86(const char vendor[12]);
  * takes four operations' time, and the code in its place a sixth to a third less. */
 uint32_t nk_features_of_use(uint32_t features, bool overlaps);
 
+/* The bytes of a last-level cache, 0 if unknown, that are of use to a thread that writes: on
+ * Intel no more than 32 times L2. A socket's cores share what is larger, and lines come no
+ * faster from there than from memory: on an Emerald Rapids with 260 MB of it rmsnorm in f32
+ * takes 3632 ticks a row cached and 2669 streamed where a call moves 67 MB, and 5095 and 3019
+ * where it moves 134. */
+size_t nk_llc_of_use(size_t llc_bytes, size_t l2_bytes, bool overlaps);
+
 /* NULL if an ISA (NK_ISA_...) runs with these features, else what is missing. */
 const char *nk_isa_missing(int isa, uint32_t features);
 

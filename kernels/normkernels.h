@@ -62,10 +62,10 @@ enum {
 
 /* nk_args.store: how row outputs are written. Results are the same bits.
  * AUTO streams past the caches when the operands of this call exceed 5/8 of
- * `llc_bytes` (but not a norm fused with an addition before it in 16 bits where arithmetic
- * binds it: two norms in one, and all of them on CPUs other than Intel's); STREAM asks for
- * it; either falls back to cached stores where output rows are not aligned to 64 bytes, and
- * on ISAs that have no such stores (scalar and NEON). */
+ * `llc_bytes`, of which on Intel's CPUs 32 times L2 count at the most (but not a norm fused with an
+ * addition before it in 16 bits where arithmetic binds it: two norms in one, and all of them on
+ * CPUs other than Intel's); STREAM asks for it; either falls back to cached stores where output
+ * rows are not aligned to 64 bytes, and on ISAs that have no such stores (scalar and NEON). */
 enum { NK_STORE_AUTO = 0, NK_STORE_CACHED = 1, NK_STORE_STREAM = 2 };
 
 /* The arguments of every kernel. Set all to zero, set `size`, then what the

@@ -126,7 +126,7 @@ static void detection_on_x86(void **state)
 }
 
 /* The vendor's name, in the order of CPUID's registers, has no zero at its end. */
-static void overlaps_on_x86(void **state)
+static void intel_differs(void **state)
 {
     (void)state;
     assert_true(nk_overlaps_x86("GenuineIntel"));
@@ -135,6 +135,11 @@ static void overlaps_on_x86(void **state)
     assert_false(nk_overlaps_x86((const char[12]){0}));
     assert_int_equal(nk_features_of_use(ALL_FEATURES, false), ALL_FEATURES);
     assert_int_equal(nk_features_of_use(ALL_FEATURES, true), ZMM_FEATURES);
+    assert_int_equal(nk_llc_of_use(300, 2, true), 64);
+    assert_int_equal(nk_llc_of_use(300, 2, false), 300);
+    assert_int_equal(nk_llc_of_use(36, 2, true), 36);
+    assert_int_equal(nk_llc_of_use(300, 0, true), 300);
+    assert_int_equal(nk_llc_of_use(0, 2, true), 0);
 }
 
 static void isas_on_x86(void **state)
@@ -396,7 +401,7 @@ int main(int argc, char **argv)
     library_path = argv[1];
     unsetenv("NORMKERNELS_ISA");
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(detection_on_x86), cmocka_unit_test(overlaps_on_x86),
+        cmocka_unit_test(detection_on_x86), cmocka_unit_test(intel_differs),
         cmocka_unit_test(isas_on_x86),      cmocka_unit_test(detection_on_aarch64),
         cmocka_unit_test(isa_unknown),      cmocka_unit_test(isa_empty),
         cmocka_unit_test(isa_unsupported),  cmocka_unit_test(isa_valid),

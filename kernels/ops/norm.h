@@ -102,11 +102,12 @@ NK_INLINE void norm_ahead(const nk_args *a, const nk_args *given, float *floats,
             const job j = job_of(&w, &s, a, v);
             read_row(&next, &next_w, a, f, &j);
         } else {
-            for (int step = 0; step < 2; step++)
-                if (step == !leaves_floats(f) && applies)
-                    apply_plain(&w, &s, 0, a->hidden, a, f, false);
-                else if (step == leaves_floats(f) && reads)
-                    read_row(&next, &next_w, a, f, NULL);
+            if (applies && leaves_floats(f))
+                apply_plain(&w, &s, 0, a->hidden, a, f, false);
+            if (reads)
+                read_row(&next, &next_w, a, f, NULL);
+            if (applies && !leaves_floats(f))
+                apply_plain(&w, &s, 0, a->hidden, a, f, false);
         }
         w = next_w;
         s = next;
@@ -268,7 +269,7 @@ static __attribute__((noinline)) void run_wide(const nk_args *a, nk_dtype dtype,
                                                size_t shared, const code *c)
 {
     enum { HALF_PAGE = 512 };
-    _Alignas(64) float columns[2 * WIDE_COLUMNS + HALF_PAGE];
+    _Alignas(64) float columns[2 * WIDE_COLUMNS + 2 * HALF_PAGE];
     const size_t lanes = vec_lanes(), column = (a->hidden + lanes - 1) / lanes * lanes;
     float *gamma = columns, *beta = gamma + column;
     nk_args wide = *a;
@@ -299,6 +300,7 @@ static void run(const nk_args *a, nk_dtype dtype)
                       .shared = plain ? SHARED(dtype, stream) : 1,
                       .widens = VEC_WIDENS,
                       .leaves_floats = can_leave_floats,
+                      .columns = has_beta ? 2 : 1,
                       .fused = OP_SOURCE != SOURCE_X || OP_TARGET != TARGET_Y};
     const plan p = plan_rows(a, dtype, (size_t)(1 + !!a->residual + !!a->h + !!a->y), can);
     if (p.wide)

@@ -20,7 +20,8 @@ typedef struct ways {
     size_t shared; /* apply so many rows of a block at once */
     bool widens;   /* VEC_WIDENS */
     bool leaves_floats;
-    bool fused; /* more than x is read or more than y written */
+    size_t columns; /* that are made floats */
+    bool fused;     /* more than x is read or more than y written */
 } ways;
 
 typedef struct plan {
@@ -36,23 +37,23 @@ typedef struct plan {
 static inline bool goes_ahead_wide(const nk_args *a, nk_dtype dtype, size_t rows_bytes, size_t l1,
                                    ways can)
 {
-    const size_t floats = (size_t)(1 + !!a->beta) * a->hidden * sizeof(float);
+    const size_t floats = can.columns * a->hidden * sizeof(float);
     if (a->hidden > WIDE_COLUMNS || a->rows < WIDE_ROWS)
         return false;
     if (dtype == NK_F32)
         return !can.plain && a->gamma;
-    if (can.plain && (!can.widens || (a->beta && floats > l1 / 6)))
+    if (can.plain && (!can.widens || (can.columns > 1 && floats > l1 / 6)))
         return false;
     return rows_bytes + floats <= l1;
 }
 
-/* f16 takes as many operations to be converted as to be applied. Plain norms that leave floats
- * take L1's room from x and y, fused ones wait for conversions longer. */
+/* Whether h is left as floats: f16 takes as many operations to be converted as to be applied.
+ * Plain norms so take L1's room from x and y, fused ones convert more. */
 static inline bool goes_by_floats(const nk_args *a, nk_dtype dtype, size_t l1, ways can)
 {
-    const size_t floats = (size_t)(2 + !!a->beta) * a->hidden * sizeof(float);
+    const size_t elements = (can.columns + 1) * a->hidden;
     return dtype == NK_F16 && can.leaves_floats && a->hidden >= SHORTEST_BESIDE &&
-           (can.fused || floats <= l1 / 3);
+           elements <= 2 * WIDE_COLUMNS && (can.fused || elements * sizeof(float) <= l1 / 3);
 }
 
 /* Whether four rows of f16 share columns of floats: while L1 has room for the rows beside them,
@@ -60,7 +61,7 @@ static inline bool goes_by_floats(const nk_args *a, nk_dtype dtype, size_t l1, w
 static inline bool shares_floats(const nk_args *a, nk_dtype dtype, size_t row_bytes, size_t l1,
                                  size_t l2, ways can)
 {
-    const size_t floats = (size_t)(!!a->gamma + !!a->beta) * a->hidden * sizeof(float);
+    const size_t floats = can.columns * a->hidden * sizeof(float);
     return dtype == NK_F16 && can.widens && !(a->flags & NK_PARAMS_F32) && a->rows >= WIDE_ROWS &&
            a->hidden <= WIDE_COLUMNS && floats <= (can.fused ? l1 / 2 : l1 / 3 * 2) &&
            a->rows <= l2 / row_bytes;
@@ -78,8 +79,8 @@ static inline size_t at_most(size_t rows)
  *                             one's reading. Of f32 only while L2 holds all rows: beyond
  *                             it two readings at once are in each other's way. 16 bits are
  *                             bound by operations, and gain wherever L1 just holds it, with
- *                             gamma and beta as floats (goes_ahead_wide); else more by fours that
- *                             share gamma's and beta's conversions;
+ *                             gamma and beta as floats (goes_ahead_wide); else more by fours
+ *                             that share gamma's and beta's conversions;
  *   L1 a row                  two rows, or as many as fit where none can go ahead;
  *   less                      row by row if only gamma has no room; else blocks share
  *                             gamma and beta in tiles of two pages (less breaks the
