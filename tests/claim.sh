@@ -55,6 +55,14 @@ holds 'a training step is both kernels and both gradients' is \
     "$(column 9,27 "$work/t.csv" | tail -5 | tr '\n' ' ')" \
     'layernorm,0 rmsnorm,1 copy,2 layernorm_bwd,3 rmsnorm_bwd,4 '
 
+# ---- Where one round outlasts the budget it is of the calls that are checked
+expect 0 'f16, hot, 1 thread' "$normbench" claim --quick --processes 2 --isa scalar --dtype f16 \
+    --hidden 16384 --rows 256 --out "$work/long.csv"
+[ "$(column 26 "$work/long.csv" | sort -u)" != 0 ] ||
+    holds 'two calls each, in either process' is \
+        "$(column 20,22 "$work/long.csv" | sort | uniq -c | awk '{print $1 "x" $2}' | tr '\n' ' ')" '4x0,2 4x1,2 '
+holds 'all of them checked' is "$(column 28 "$work/long.csv" | grep -c .)" "$(column 28 "$work/long.csv" | wc -l)"
+
 # ---- Peers: plain C, beside ours and alone
 for peer in "$peers"/peer_*.so; do
     [ -e "$peer" ] || continue

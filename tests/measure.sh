@@ -60,6 +60,11 @@ for run in usual long; do
     holds "$run calls" is "$(column 21 "$work/$run.csv" | sort -u | tr '\n' ' ')" "$wanted"
 done
 
+# What takes 10 ms or more is timed by one call, which is checked, between two of the copy.
+[ "$(value time_ns 1 "$work/long.csv" | awk '{print ($1 >= 20e6)}')" = 0 ] ||
+    holds 'a long call is timed once' is "$(column 22 "$work/long.csv" | tr '\n' ' ')" '1 1 2 '
+holds 'and checked' is "$(column 28 "$work/long.csv" | head -2 | awk '$1 < 64' | wc -l | tr -d ' ')" 2
+
 # The copy takes none of the options of these.
 expect 0 'ns/row' "$normbench" run --kernel deepnorm,prmsnorm,dyt --dtype f32 --isa scalar \
     --hidden 64 --rows 2 --repetitions 1 --out "$work/options.csv"
