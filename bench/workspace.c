@@ -294,14 +294,24 @@ static size_t rounded_up(size_t bytes)
     return (bytes + grain - 1) / grain * grain;
 }
 
-/* One that is large enough, and not by far too large. */
+static void drop(struct spare *s)
+{
+    munmap(s->arena, s->bytes);
+    s->arena = NULL;
+}
+
+/* One that is large enough, and not by far too large. Others of its order of size make room
+ * for the one that comes: two of a GB might be too much. */
 static bool take_spare(nb_workspace *workspace, size_t bytes)
 {
     for (size_t i = 0; i < SPARES; i++) {
         struct spare *s = &spares.items[i];
-        if (!s->arena || s->unshared != workspace->spec.unshared || s->bytes < bytes ||
-            s->bytes / 2 > bytes)
+        if (!s->arena || s->bytes < bytes / 4 || s->bytes / 4 > bytes)
             continue;
+        if (s->unshared != workspace->spec.unshared || s->bytes < bytes || s->bytes / 2 > bytes) {
+            drop(s);
+            continue;
+        }
         workspace->arena = s->arena;
         workspace->arena_bytes = s->bytes;
         s->arena = NULL;
@@ -316,7 +326,7 @@ static struct spare *place_for_spare(void)
         if (!spares.items[i].arena)
             return &spares.items[i];
     struct spare *s = &spares.items[spares.next++ % SPARES];
-    munmap(s->arena, s->bytes);
+    drop(s);
     return s;
 }
 
