@@ -182,8 +182,13 @@ void nb_job_run(const nb_job *job, nb_job_result *result)
 {
     *result = (nb_job_result){.failed_side = -1};
     static loaded l; /* large */
+    nb_provider before[NB_PARTICIPANTS];
+    memcpy(before, l.providers, sizeof before);
     memset(&l, 0, sizeof l);
-    if (load(job, &l, result) && settle_caches(&l) && check_all(&l, result)) {
+    const bool ready = load(job, &l, result);
+    for (size_t i = 0; i < NB_PARTICIPANTS; i++) /* what both jobs need stays where it is */
+        nb_provider_unload(&before[i]);
+    if (ready && settle_caches(&l) && check_all(&l, result)) {
         if (outlasts(job, &l)) {
             check_back(&l, result);
         } else {
