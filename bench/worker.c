@@ -162,11 +162,10 @@ static bool check_back(loaded *l, nb_job_result *result)
 
 /* The first call would pay for writing back what the caches still hold of filling the
  * operands. */
-static bool settle_caches(loaded *l)
+static void settle_caches(loaded *l)
 {
     if (!l->variants[0].provider->foreign)
         nb_side_run(&l->sides[0], 1);
-    return true;
 }
 
 static void describe(const loaded *l, nb_job_result *result)
@@ -176,6 +175,20 @@ static void describe(const loaded *l, nb_job_result *result)
         result->flops[i] = nb_side_flops(&l->sides[i]);
         result->store_used[i] = l->sides[i].lanes[0].store_used;
     }
+}
+
+static void time_sides(const nb_job *job, loaded *l, nb_job_result *result)
+{
+    settle_caches(l);
+    if (!check_all(l, result))
+        return;
+    if (outlasts(job, l)) {
+        check_back(l, result);
+    } else {
+        measure(job, l, result);
+        check_all(l, result);
+    }
+    describe(l, result);
 }
 
 void nb_job_run(const nb_job *job, nb_job_result *result)
@@ -188,15 +201,8 @@ void nb_job_run(const nb_job *job, nb_job_result *result)
     const bool ready = load(job, &l, result);
     for (size_t i = 0; i < NB_PARTICIPANTS; i++) /* what both jobs need stays where it is */
         nb_provider_unload(&before[i]);
-    if (ready && settle_caches(&l) && check_all(&l, result)) {
-        if (outlasts(job, &l)) {
-            check_back(&l, result);
-        } else {
-            measure(job, &l, result);
-            check_all(&l, result);
-        }
-        describe(&l, result);
-    }
+    if (ready)
+        time_sides(job, &l, result);
     for (size_t i = 0; i < l.count; i++)
         nb_side_free(&l.sides[i]);
     nb_stage_close(&l.stage);
