@@ -52,7 +52,8 @@ static const struct argp_option own_options[] = {
      "64 to 16384 and every model's hidden size, in every dtype, at every level: an hour", 0},
     {"quick", KEY_QUICK, 0, 0, "A third of the time for each cell, and fewer of them with --axes",
      0},
-    {"processes", KEY_PROCESSES, "NUMBER", 0, "Fresh processes for each cell (6)", 0},
+    {"processes", KEY_PROCESSES, "NUMBER", 0,
+     "Fresh processes, each of which measures every cell (6)", 0},
     {0}};
 
 /* What contradicts what. */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* normbench run: times a sweep through Google Benchmark, one repetition of one
  * cell at a time, cells in a shuffled order. After each repetition the kernel
- * and a copy of the same rows are interleaved by the paired engine, for a ratio
- * that the state of the machine does not touch; with --unfused so is the chain
- * of plain kernels that a fused one takes the place of. */
+ * and a copy of the same rows are interleaved by the paired engine (a long call
+ * itself stands between two of the copy), for a ratio that the state of the machine
+ * does not touch; with --unfused so is the chain of plain kernels that a fused one
+ * takes the place of. */
 #include "run.h"
 #include "copy.h"
 #include "interrupt.h"

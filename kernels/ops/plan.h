@@ -15,13 +15,13 @@ enum { LEAST_L1 = 32 << 10, LEAST_L2 = 256 << 10 }; /* where the size is unknown
 
 /* What the code for a call can do. */
 typedef struct ways {
-    bool ahead;    /* go row by row, the next one read ahead */
-    bool plain;    /* that as the call stands; else only with gamma and beta made wide */
-    size_t shared; /* apply so many rows of a block at once */
-    bool widens;   /* VEC_WIDENS */
-    bool leaves_floats;
-    size_t columns; /* that are made floats */
-    bool fused;     /* more than x is read or more than y written */
+    bool ahead;         /* go row by row, the next one read ahead */
+    bool plain;         /* that as the call stands; else only with gamma and beta made wide */
+    size_t shared;      /* apply so many rows of a block at once */
+    bool widens;        /* VEC_WIDENS */
+    bool leaves_floats; /* h, between its two readings, in f16 */
+    size_t columns;     /* that are made floats */
+    bool fused;         /* more than x is read or more than y written */
 } ways;
 
 typedef struct plan {
